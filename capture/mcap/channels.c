@@ -22,9 +22,9 @@ void mcap_channels_take_schema(struct mcap_channels *channels, const unsigned ch
         return;
     const uint16_t id = (uint16_t)mcap_get(data, 2);
     if (mcap_is_text(name, n_name, "foxglove.RawImage"))
-        channels->is_image_schema[id] = true;
+        mcap_ids_add(&channels->image_schemas, id);
     if (mcap_is_text(name, n_name, "foxglove.CameraCalibration"))
-        channels->is_calib_schema[id] = true;
+        mcap_ids_add(&channels->calib_schemas, id);
 }
 
 // units_per_m of the channel's metadata, 0 when it is not there.
@@ -45,6 +45,12 @@ static double take_units(const unsigned char *data, size_t n, size_t at)
         return units >= 1 && units <= 1e6 ? units : 0;
     }
     return 0;
+}
+
+// Whether two channels are of one topic, as far as is known of them.
+static bool is_topic(const char *a, const char *b)
+{
+    return strlen(a) < MCAP_TOPIC_BYTES - 1 && strcmp(a, b) == 0;
 }
 
 // `topic` is "BASE/NAME".
@@ -81,16 +87,35 @@ static bool choose_calib(struct mcap_channels *channels)
             break;
         }
     }
-    const bool is_same = channels->has_calib && best->id == channels->calib_channel;
-    if (channels->n_calibs == 0 || is_same)
+    if (channels->n_calibs == 0)
         return false;
-    channels->has_calib = true;
-    channels->calib_channel = best->id;
-    return true;
+    const bool is_other = best != channels->calib;
+    channels->calib = best;
+    if (is_other)
+        channels->of_calib = (struct mcap_ids){0};
+    for (size_t i = 0; i < channels->n_calibs; i++)
+        if (&channels->calibs[i] == best || is_topic(channels->calibs[i].topic, best->topic))
+            mcap_ids_add(&channels->of_calib, channels->calibs[i].id);
+    return is_other;
+}
+
+// Whether it was listed, of another channel.
+static bool is_in_list(const struct mcap_channels *channels, const char *topic, size_t n_topic)
+{
+    for (const char *at = channels->topics; *at;) {
+        const char *const end = strstr(at, ", ");
+        const size_t n = end ? (size_t)(end - at) : strlen(at);
+        if (n == n_topic && memcmp(at, topic, n) == 0)
+            return true;
+        at += end ? n + 2 : n;
+    }
+    return false;
 }
 
 static void list_topic(struct mcap_channels *channels, const char *topic, size_t n_topic)
 {
+    if (is_in_list(channels, topic, n_topic))
+        return;
     const size_t room = sizeof channels->topics - channels->n_topics_bytes;
     const char *comma = channels->n_topics ? ", " : "";
     channels->n_topics++;
@@ -104,15 +129,26 @@ static bool take_image(struct mcap_channels *channels, uint16_t id, const char *
                        size_t n_topic, double units_per_m)
 {
     const enum mcap_depth_rank rank = depth_rank(&channels->choice, topic, n_topic);
-    if (!channels->is_listed[id])
+    const bool is_new = !mcap_ids_have(&channels->listed, id);
+    char name[MCAP_TOPIC_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)n_topic, topic);
+    if (is_new)
         list_topic(channels, topic, n_topic);
-    channels->is_listed[id] = true;
+    mcap_ids_add(&channels->listed, id);
+    if (is_new && rank != MCAP_DEPTH_NONE && is_topic(name, channels->depth_topic)) {
+        const bool is_alike = units_per_m == channels->units_per_m;
+        if (is_alike)
+            mcap_ids_add(&channels->depths, id);
+        channels->n_other_units += !is_alike;
+    }
     if (rank <= channels->depth_rank)
         return false;
     channels->depth_rank = rank;
-    channels->depth_channel = id;
+    channels->depths = (struct mcap_ids){0};
+    mcap_ids_add(&channels->depths, id);
+    channels->n_other_units = 0;
     channels->units_per_m = units_per_m;
-    snprintf(channels->depth_topic, sizeof channels->depth_topic, "%.*s", (int)n_topic, topic);
+    memcpy(channels->depth_topic, name, sizeof name);
     return true;
 }
 
@@ -136,15 +172,16 @@ unsigned mcap_channels_take(struct mcap_channels *channels, const unsigned char 
     if (n < 4 || !mcap_take_string(data, n, &at, &topic, &n_topic) ||
         !mcap_take_string(data, n, &at, &encoding, &n_encoding))
         return 0;
+    mcap_ids_add(&channels->seen, (uint16_t)mcap_get(data, 2));
     channels->has_ros = channels->has_ros || mcap_is_text(encoding, n_encoding, "cdr") ||
                         mcap_is_text(encoding, n_encoding, "ros1");
     if (!mcap_is_text(encoding, n_encoding, "protobuf"))
         return 0;
     const uint16_t id = (uint16_t)mcap_get(data, 2), schema = (uint16_t)mcap_get(data + 2, 2);
     unsigned news = 0;
-    if (channels->is_calib_schema[schema])
+    if (mcap_ids_have(&channels->calib_schemas, schema))
         take_calib(channels, id, topic, n_topic);
-    if (channels->is_image_schema[schema] &&
+    if (mcap_ids_have(&channels->image_schemas, schema) &&
         take_image(channels, id, topic, n_topic, take_units(data, n, at)))
         news |= MCAP_OTHER_DEPTH;
     if (choose_calib(channels))

@@ -8,7 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MCAP_N_IDS (UINT16_MAX + 1) // of schemas, and of channels
+// A set of ids, of schemas or of channels: a bit for each there can be.
+struct mcap_ids {
+    unsigned char bits[(UINT16_MAX + 1) / 8];
+};
+
+static inline bool mcap_ids_have(const struct mcap_ids *ids, uint16_t id)
+{
+    return ids->bits[id / 8] >> id % 8 & 1;
+}
+
+static inline void mcap_ids_add(struct mcap_ids *ids, uint16_t id)
+{
+    ids->bits[id / 8] |= (unsigned char)(1 << id % 8);
+}
 
 // Which of several depth channels is meant. NULL: not said.
 struct mcap_choice {
@@ -24,28 +37,33 @@ enum mcap_depth_rank {
     MCAP_DEPTH_NAMED, // what was chosen
 };
 
+// Names as the file has them; longer ones are cut off and no two of them are one topic.
+#define MCAP_TOPIC_BYTES 256
+
 struct mcap_calib_channel {
     uint16_t id;
-    char topic[80]; // cut off: no such name is one of ours
+    char topic[MCAP_TOPIC_BYTES];
 };
 
 struct mcap_channels {
     struct mcap_choice choice; // set by the owner; all else zero to begin with
 
     enum mcap_depth_rank depth_rank; // of the topic that is taken
-    char depth_topic[80];
-    uint16_t depth_channel;
-    double units_per_m; // of its metadata, 0 = not given
-    char topics[400];   // of all depth channels, for people
+    char depth_topic[MCAP_TOPIC_BYTES];
+    struct mcap_ids depths; // its channels: files that were merged have several of one topic
+    double units_per_m;     // of the metadata of the first one, 0 = not given
+    size_t n_other_units;   // channels of it that have others
+    char topics[400];       // of all depth channels, for people
     size_t n_topics, n_topics_bytes;
 
-    bool has_calib;
-    uint16_t calib_channel;
-    struct mcap_calib_channel calibs[64]; // the first ones
+    const struct mcap_calib_channel *calib; // the first one of its topic, NULL = none
+    struct mcap_ids of_calib;               // all of them
+    struct mcap_calib_channel calibs[64];   // the first ones
     size_t n_calibs;
 
-    bool has_ros; // a channel of a ROS encoding
-    bool is_image_schema[MCAP_N_IDS], is_calib_schema[MCAP_N_IDS], is_listed[MCAP_N_IDS];
+    bool has_ros;         // a channel of a ROS encoding
+    struct mcap_ids seen; // channels of any kind
+    struct mcap_ids image_schemas, calib_schemas, listed;
 };
 
 // The contents of a schema record.

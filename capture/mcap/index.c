@@ -27,8 +27,7 @@ struct walk {
     struct mcap_walk file;
     struct damage damage;
     struct mcap_channels channels;
-    bool has_all_channels; // the summary told of them
-    size_t first_chunk;    // how many there were when the first image was read
+    size_t first_chunk; // how many there were when the first image was read
     bool has_camera;
     bool is_ros;
     bool unsupported; // a chunk had a compression that was not built in
@@ -79,7 +78,6 @@ static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
     if (news & MCAP_OTHER_DEPTH) {
         index->n_frames = 0;
         index->has_channel = true;
-        index->channel = walk->channels.depth_channel;
         index->units_per_m = walk->channels.units_per_m;
         index->width_px = index->height_px = 0;
     }
@@ -96,10 +94,10 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
         return 0;
     struct mcap_index *index = walk->index;
     uint16_t channel = (uint16_t)mcap_get(data, 2);
-    if (walk->channels.has_calib && channel == walk->channels.calib_channel && !walk->has_camera)
+    if (mcap_ids_have(&walk->channels.of_calib, channel) && !walk->has_camera)
         walk->has_camera = foxglove_get_calibration(data + MCAP_MESSAGE_HEADER_BYTES,
                                                     n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
-    if (!index->has_channel || channel != index->channel)
+    if (!mcap_ids_have(&walk->channels.depths, channel))
         return 0;
     struct foxglove_image image;
     if (!index->width_px && foxglove_get_image(data + MCAP_MESSAGE_HEADER_BYTES,
@@ -116,12 +114,10 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
 static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
     struct walk *walk = user;
-    if (opcode == MCAP_SCHEMA) {
+    if (opcode == MCAP_SCHEMA)
         mcap_channels_take_schema(&walk->channels, data, n);
-    } else {
+    else
         take_channel(walk, data, n);
-        walk->has_all_channels = true;
-    }
     return 0;
 }
 
@@ -170,32 +166,61 @@ static int add_chunk(struct mcap_index *index, uint64_t offset, uint64_t n_bytes
     return err;
 }
 
-static int take_message_index(struct walk *walk, const unsigned char *data, uint64_t n_bytes)
+// Whether the images of the last chunk are known, or that it has none.
+static bool is_listed(const struct mcap_index *index)
 {
-    struct mcap_index *index = walk->index;
-    if (n_bytes < 6 || mcap_get(data, 2) != index->channel)
-        return 0;
-    uint64_t n = mcap_get(data + 2, 4);
-    if (n > n_bytes - 6)
-        return 0;
-    int err = 0;
-    for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
-        err = add_frame(index, mcap_get(data + 6 + at, 8), index->n_chunks - 1,
-                        mcap_get(data + 6 + at + 8, 8));
-    return err;
+    return index->n_frames && index->frames[index->n_frames - 1].chunk == index->n_chunks - 1;
 }
 
-// Until all is known about the channel a chunk is unpacked; later its message index is enough. A
-// channel of the camera that was chosen may come in any chunk.
+// Until all is known about the channel a chunk is unpacked; later its message index is enough.
 static bool is_known(const struct walk *walk)
 {
     const struct mcap_index *index = walk->index;
     const enum mcap_depth_rank rank = walk->channels.depth_rank;
-    if (!index->has_channel || !index->width_px ||
-        (walk->channels.choice.camera && rank < MCAP_DEPTH_NAMED && !walk->has_all_channels))
+    if (!index->has_channel || !index->width_px)
         return false;
     return (rank >= MCAP_DEPTH_PLAIN && walk->has_camera) ||
            index->n_chunks >= walk->first_chunk + SEARCHED_CHUNKS;
+}
+
+// A channel of which the index of the last chunk tells, and no record so far: that stands in the
+// summary, or in the chunk, which is read in place of its index then.
+static int look_for_channel(struct walk *walk, uint16_t id, enum chunk_state *chunk)
+{
+    struct mcap_index *index = walk->index;
+    int err = mcap_walk_recall(&walk->file, take_of_summary, walk);
+    if (err || (mcap_ids_have(&walk->channels.seen, id) && is_known(walk)))
+        return err;
+    mcap_ids_add(&walk->channels.seen, id); // or never
+    while (is_listed(index))
+        index->n_frames--;
+    *chunk = CHUNK_READ;
+    return walk_chunk(walk, index->n_chunks - 1);
+}
+
+static int take_message_index(struct walk *walk, uint64_t offset, uint64_t n_bytes,
+                              enum chunk_state *chunk)
+{
+    struct mcap_index *index = walk->index;
+    const unsigned char *data;
+    int err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
+    if (err || n_bytes < 6)
+        return err;
+    const uint16_t id = (uint16_t)mcap_get(data, 2);
+    if (!mcap_ids_have(&walk->channels.seen, id)) {
+        err = look_for_channel(walk, id, chunk);
+        if (!err && *chunk == CHUNK_INDEXED)
+            err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
+    }
+    if (err || *chunk != CHUNK_INDEXED || !mcap_ids_have(&walk->channels.depths, id))
+        return err;
+    const uint64_t n = mcap_get(data + 2, 4);
+    if (n > n_bytes - 6)
+        return 0;
+    for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
+        err = add_frame(index, mcap_get(data + 6 + at, 8), index->n_chunks - 1,
+                        mcap_get(data + 6 + at + 8, 8));
+    return err;
 }
 
 // One record of the file. *chunk is the state of the last chunk.
@@ -221,6 +246,8 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
         return 0;
     if (n_bytes > MCAP_MAX_CHUNK_BYTES) // nothing of ours: the next one may be
         return 0;
+    if (opcode == MCAP_MESSAGE_INDEX)
+        return take_message_index(walk, offset, n_bytes, chunk);
     const unsigned char *data;
     err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
     if (err)
@@ -231,17 +258,9 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
         mcap_channels_take_schema(&walk->channels, data, (size_t)n_bytes);
     else if (opcode == MCAP_CHANNEL)
         take_channel(walk, data, (size_t)n_bytes);
-    else if (opcode == MCAP_MESSAGE)
-        return take_message(walk, data, (size_t)n_bytes, MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES);
     else
-        return take_message_index(walk, data, n_bytes);
-    return 0;
-}
-
-// Whether the images of the last chunk are known, or that it has none.
-static bool is_listed(const struct mcap_index *index)
-{
-    return index->n_frames && index->frames[index->n_frames - 1].chunk == index->n_chunks - 1;
+        err = take_message(walk, data, (size_t)n_bytes, MCAP_NO_CHUNK, offset - MCAP_RECORD_BYTES);
+    return err;
 }
 
 // The index of the chunk before may be lost with what was skipped, and channels.
@@ -299,8 +318,6 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         walk->channels.choice = *choice;
     int err = mcap_walk_begin(&walk->file, reader);
     const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
-    if (!err && choice && (choice->topic || choice->camera))
-        err = mcap_walk_recall(&walk->file, take_of_summary, walk);
     if (!err)
         err = walk_file(walk, &complete);
     if (!err && (walk->is_ros || (!out->has_channel && walk->channels.has_ros))) {
@@ -309,6 +326,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         free(walk);
         return -ENOMSG;
     }
+    out->channels = channels->depths;
     struct stamp_order order = {0};
     if (!err) {
         order = mcap_order_as_written(out);
@@ -345,6 +363,12 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     else if (!err && channels->choice.camera && channels->depth_rank == MCAP_DEPTH_ANY)
         log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
                name, channels->choice.camera, channels->topics);
+    if (!err && channels->n_other_units)
+        log_to(
+            log, LOG_LEVEL_WARNING,
+            "%s: images of %s have another unit in %zu channels, and are left out: play that part "
+            "of the recording by itself",
+            name, channels->depth_topic, channels->n_other_units);
     if (!err)
         stamp_order_tell(&order, log, name, channels->depth_topic);
     if (!err && out->n_skipped)

@@ -22,7 +22,7 @@ struct mcap_index {
     size_t n_chunks, chunk_capacity;
     size_t n_skipped; // frames whose time repeats
     bool has_channel;
-    uint16_t channel;         // of the depth images
+    struct mcap_ids channels; // of the depth images
     double units_per_m;       // of the channel's metadata, 0 = not given
     struct intrinsics camera; // of the first calibration message, zero without one
     uint32_t width_px, height_px;
@@ -30,9 +30,9 @@ struct mcap_index {
 
 // Walks through the file: finds the depth channel (protobuf foxglove.RawImage of 16UC1 or mono16;
 // what was chosen, else the topic `depth` before others, else the first; where there are several
-// and none was chosen, a notice lists them), its images, and its calibration. Unpacks only as many
-// chunks as that takes. A file that breaks off is read up to there, with a warning; so are
-// images whose stamps go back, which are put in order. Returns 0, or
+// and none was chosen, a notice lists them), its images, of all channels of that topic, and its
+// calibration. Unpacks only as many chunks as that takes. A file that breaks off is read up to
+// there, with a warning; so are images whose stamps go back, which are put in order. Returns 0, or
 // after logging "<name>: <reason>": -EINVAL (no MCAP file, no depth channel, none as chosen: they
 // are listed), -ENOENT (no image), -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM;
 // *out is then empty. Returns -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h:

@@ -54,7 +54,7 @@ static const unsigned char *find_message(struct mcap_reader *reader, const struc
         return NULL;
     uint64_t n_message = mcap_get(record + 1, 8);
     if (n_message < MCAP_MESSAGE_HEADER_BYTES || n_message > n_room - MCAP_RECORD_BYTES ||
-        mcap_get(record + MCAP_RECORD_BYTES, 2) != index->channel)
+        !mcap_ids_have(&index->channels, (uint16_t)mcap_get(record + MCAP_RECORD_BYTES, 2)))
         return NULL;
     *out_n = (size_t)n_message - MCAP_MESSAGE_HEADER_BYTES;
     return record + MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES;

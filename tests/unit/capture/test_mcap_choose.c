@@ -330,6 +330,44 @@ static void a_camera_that_comes_late(void **state)
     assert_null(strstr(said, "no depth topic"));
 }
 
+// Files that were merged, and loggers that open a channel again, have several of one topic: all of
+// its images are played, also where the second begins in a late chunk, and it is one topic.
+static void several_channels_of_a_topic(void **state)
+{
+    (void)state;
+    uint16_t value = 0;
+    for (int is_chunked = 0; is_chunked < 2; is_chunked++) {
+        begin("");
+        size_t from = n_file;
+        channel(1, CALIBRATION, "calib/a", "protobuf", "", "");
+        channel(2, IMAGE, "depth/a", "protobuf", "units_per_m", "2000");
+        calibration(1, W, 40, 40, 2, 1);
+        for (int i = 1; i <= 8; i++, from = n_file)
+            if (is_chunked)
+                chunk_of_image(from, 2, 10 * i, 100);
+            else
+                image(2, 10 * i, W, 100);
+        channel(3, CALIBRATION, "calib/a", "protobuf", "", "");
+        channel(4, IMAGE, "depth/a", "protobuf", "units_per_m", "2000");
+        channel(5, IMAGE, "depth/a", "protobuf", "units_per_m", "1000");
+        for (int i = 9; i <= 16; i++, from = n_file)
+            if (is_chunked)
+                chunk_of_image(from, 4, 10 * i, 100);
+            else
+                image(4, 10 * i, W, 100);
+        image(5, 500, W, 100);
+        assert_int_equal(open_as("", NULL, false, &value), 0);
+        assert_int_equal(info.n_frames, 16);
+        assert_true(info.camera.fx_px == 40 && info.units_per_m == 2000);
+        assert_null(strstr(said, "depth topics"));
+        assert_said("a.mcap: images of depth/a have another unit in 1 channels, and are left out");
+        assert_int_equal(open_as("#a", NULL, false, &value), 0);
+        assert_int_equal(info.n_frames, 16);
+        assert_int_equal(open_as("", "a", false, &value), 0);
+        assert_int_equal(info.n_frames, 16);
+    }
+}
+
 // Of our own name before others, however late it comes; images of one time are one.
 static void later_channels_and_equal_times(void **state)
 {
@@ -450,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
