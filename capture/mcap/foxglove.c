@@ -10,6 +10,8 @@
 #define STATE_LOST         4
 #define POSE_MAP_FROM_ODOM 1027
 
+#define MAX_STAMP_S UINT64_C(4000000000) // nanoseconds since 1970 have room for twice that
+
 static void put_timestamp(struct protobuf_out *out, uint32_t number, int64_t time_ns)
 {
     unsigned char bytes[32];
@@ -97,6 +99,25 @@ size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns,
     return out.n;
 }
 
+// *out_ns is 0 where it is out of range.
+static bool get_timestamp(const struct protobuf_value *message, int64_t *out_ns)
+{
+    struct protobuf_in in = {message->data, message->n_bytes, 0};
+    struct protobuf_value value;
+    uint64_t seconds = 0, nanos = 0;
+    while (in.at < in.n) {
+        if (!protobuf_get_field(&in, &value))
+            return false;
+        if (value.type == PROTOBUF_VARINT && value.number == 1)
+            seconds = value.number_value;
+        if (value.type == PROTOBUF_VARINT && value.number == 2)
+            nanos = value.number_value;
+    }
+    const bool is_in_range = seconds < MAX_STAMP_S && nanos < 1000000000;
+    *out_ns = is_in_range ? (int64_t)(seconds * 1000000000 + nanos) : 0;
+    return true;
+}
+
 bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_image *out)
 {
     struct protobuf_in in = {message, n_bytes, 0};
@@ -105,6 +126,9 @@ bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_ima
     *out = (struct foxglove_image){0};
     while (in.at < in.n) {
         if (!protobuf_get_field(&in, &value))
+            return false;
+        if (value.number == 1 && value.type == PROTOBUF_BYTES &&
+            !get_timestamp(&value, &out->time_ns))
             return false;
         if (value.number == 2 && value.type == PROTOBUF_32)
             out->width_px = (uint32_t)value.number_value;
@@ -173,23 +197,6 @@ static bool get_doubles(const struct protobuf_value *message, size_t n, double *
         if (value.type == PROTOBUF_64 && value.number >= 1 && value.number <= n)
             memcpy(&out[value.number - 1], &value.number_value, sizeof *out);
     }
-    return true;
-}
-
-static bool get_timestamp(const struct protobuf_value *message, int64_t *out_ns)
-{
-    struct protobuf_in in = {message->data, message->n_bytes, 0};
-    struct protobuf_value value;
-    uint64_t seconds = 0, nanos = 0;
-    while (in.at < in.n) {
-        if (!protobuf_get_field(&in, &value))
-            return false;
-        if (value.type == PROTOBUF_VARINT && value.number == 1)
-            seconds = value.number_value;
-        if (value.type == PROTOBUF_VARINT && value.number == 2)
-            nanos = value.number_value;
-    }
-    *out_ns = (int64_t)(seconds * 1000000000 + nanos);
     return true;
 }
 

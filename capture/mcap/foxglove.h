@@ -47,6 +47,7 @@ size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns,
                               const char *child, unsigned char out[FOXGLOVE_MAX_TRANSFORM_BYTES]);
 
 struct foxglove_image {
+    int64_t time_ns; // when it was taken, 0 = not told, or out of range
     uint32_t width_px, height_px, step_bytes;
     char encoding[16];
     const unsigned char *data; // inside the message

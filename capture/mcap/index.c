@@ -27,7 +27,8 @@ struct walk {
     struct mcap_walk file;
     struct damage damage;
     struct mcap_channels channels;
-    size_t first_chunk; // how many there were when the first image was read
+    bool has_own_stamps; // images were taken at other times than they were logged
+    size_t first_chunk;  // how many there were when the first image was read
     bool has_camera;
     bool is_ros;
     bool unsupported; // a chunk had a compression that was not built in
@@ -99,16 +100,22 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
                                                     n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
     if (!mcap_ids_have(&walk->channels.depths, channel))
         return 0;
+    uint64_t time_ns = mcap_get(data + 6, 8); // when it was logged
     struct foxglove_image image;
-    if (!index->width_px && foxglove_get_image(data + MCAP_MESSAGE_HEADER_BYTES,
-                                               n - MCAP_MESSAGE_HEADER_BYTES, &image)) {
+    const bool is_good =
+        foxglove_get_image(data + MCAP_MESSAGE_HEADER_BYTES, n - MCAP_MESSAGE_HEADER_BYTES, &image);
+    if (is_good && !index->width_px) {
         index->width_px = image.width_px;
         index->height_px = image.height_px;
         walk->first_chunk = index->n_chunks;
         if (image.remainders)
             index->units_per_m = image.units_per_m;
     }
-    return add_frame(index, mcap_get(data + 6, 8), chunk, offset);
+    if (is_good && image.time_ns && (uint64_t)image.time_ns != time_ns) {
+        walk->has_own_stamps = true;
+        time_ns = (uint64_t)image.time_ns;
+    }
+    return add_frame(index, time_ns, chunk, offset);
 }
 
 static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
@@ -172,12 +179,13 @@ static bool is_listed(const struct mcap_index *index)
     return index->n_frames && index->frames[index->n_frames - 1].chunk == index->n_chunks - 1;
 }
 
-// Until all is known about the channel a chunk is unpacked; later its message index is enough.
+// Until all is known about the channel a chunk is unpacked; later its message index is enough. That
+// has the times at which images were logged: it is not where those of the first ones are others.
 static bool is_known(const struct walk *walk)
 {
     const struct mcap_index *index = walk->index;
     const enum mcap_depth_rank rank = walk->channels.depth_rank;
-    if (!index->has_channel || !index->width_px)
+    if (!index->has_channel || !index->width_px || walk->has_own_stamps)
         return false;
     return (rank >= MCAP_DEPTH_PLAIN && walk->has_camera) ||
            index->n_chunks >= walk->first_chunk + SEARCHED_CHUNKS;

@@ -9,7 +9,7 @@
 
 // One depth image of the file.
 struct mcap_frame {
-    int64_t time_ns;
+    int64_t time_ns; // of the image's own stamp, of the log where it has none
     uint64_t chunk;  // number of its chunk, MCAP_NO_CHUNK = the message stands in the file itself
     uint64_t offset; // of the message record in the unpacked chunk, or in the file
 };

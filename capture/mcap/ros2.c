@@ -19,6 +19,7 @@ struct walk {
     struct bag *bag;
     struct damage damage;
     char *schemas[N_SCHEMAS]; // their names by id; NULL: none so far
+    size_t schemas_end;       // behind the last one that is not
     const char *unsupported;  // why a chunk could not be unpacked here; NULL: there is no such
 };
 
@@ -29,11 +30,12 @@ static int take_schema(struct walk *walk, const unsigned char *data, size_t n)
     size_t at = 2, n_name;
     if (!mcap_take_string(data, n, &at, &name, &n_name) || n_name > MAX_NAME_BYTES)
         return 0;
-    char **const kept = &walk->schemas[mcap_get(data, 2)];
-    if (*kept)
+    const size_t id = (size_t)mcap_get(data, 2);
+    if (walk->schemas[id])
         return 0;
-    *kept = strndup(name, n_name);
-    return *kept ? 0 : -ENOMEM;
+    walk->schemas[id] = strndup(name, n_name);
+    walk->schemas_end = id < walk->schemas_end ? walk->schemas_end : id + 1;
+    return walk->schemas[id] ? 0 : -ENOMEM;
 }
 
 // units_per_m of the channel's metadata, as our recorder writes it.
@@ -205,7 +207,7 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     if (!err && !complete)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
                bag_file(bag), (unsigned long long)walk->file.at);
-    for (size_t i = 0; i < N_SCHEMAS; i++)
+    for (size_t i = 0; i < walk->schemas_end; i++)
         free(walk->schemas[i]);
     mcap_walk_end(&walk->file);
     free(walk);

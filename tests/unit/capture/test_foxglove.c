@@ -137,6 +137,25 @@ static void images_and_calibrations(void **state)
     assert_false(foxglove_get_calibration("\x32\1x", 3, &camera));
 }
 
+static void stamps_of_images(void **state)
+{
+    (void)state;
+    struct foxglove_image image;
+    assert_true(foxglove_get_image(bytes, message_of(bytes, 1, "\x08\x05\x10\x07", 4), &image));
+    assert_int_equal(image.time_ns, 5000000007);
+    assert_true(foxglove_get_image(bytes, message_of(bytes, 2, "?", 1), &image));
+    assert_int_equal(image.time_ns, 0);
+    // beyond what nanoseconds since 1970 can say, and a second of too many of them
+    static const char late[] = "\x08\xff\xff\xff\xff\x7f",
+                      long_second[] = "\x08\1\x10\x80\x94\xeb\xdc\3";
+    assert_true(foxglove_get_image(bytes, message_of(bytes, 1, late, sizeof late - 1), &image));
+    assert_int_equal(image.time_ns, 0);
+    assert_true(foxglove_get_image(bytes, message_of(bytes, 1, long_second, sizeof long_second - 1),
+                                   &image));
+    assert_int_equal(image.time_ns, 0);
+    assert_false(foxglove_get_image(bytes, message_of(bytes, 1, "\x08", 1), &image));
+}
+
 // A field that comes again counts as it came last, wherever it stands: the remainders are for the
 // size that holds in the end.
 static void fields_that_come_again(void **state)
@@ -183,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_odometry),
         cmocka_unit_test(images_and_calibrations),
+        cmocka_unit_test(stamps_of_images),
         cmocka_unit_test(fields_that_come_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

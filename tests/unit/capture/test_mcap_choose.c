@@ -120,13 +120,21 @@ static void message(unsigned channel_id, int64_t time_ns, const unsigned char *b
     end(&r, MCAP_MESSAGE);
 }
 
+static int64_t delay_ns; // of the log behind the stamps of the images, 0: they have no stamps
+
 static void image(unsigned channel_id, int64_t time_ns, uint32_t w, uint16_t value)
 {
-    unsigned char body[256];
+    unsigned char body[256], stamp[32];
     uint16_t pixels[W * H];
     struct protobuf_out out = {.data = body, .capacity = sizeof body};
     for (size_t i = 0; i < W * H; i++)
         pixels[i] = value;
+    if (delay_ns) {
+        struct protobuf_out inner = {.data = stamp, .capacity = sizeof stamp};
+        protobuf_put_uint(&inner, 1, (uint64_t)(time_ns - delay_ns) / 1000000000);
+        protobuf_put_uint(&inner, 2, (uint64_t)(time_ns - delay_ns) % 1000000000);
+        protobuf_put_bytes(&out, 1, stamp, inner.n);
+    }
     protobuf_put_fixed32(&out, 2, w);
     protobuf_put_fixed32(&out, 3, H);
     protobuf_put_text(&out, 4, "16UC1");
@@ -368,6 +376,43 @@ static void several_channels_of_a_topic(void **state)
     }
 }
 
+// An image's time is its own stamp, not when it was logged; also behind the first chunks, whose
+// indexes have the times of the log.
+static void stamps_of_the_camera(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    const int64_t first_ns = INT64_C(1700000000999999000), step_ns = 33333333;
+    for (int is_chunked = 0; is_chunked < 2; is_chunked++) {
+        void *source = NULL;
+        char location[300];
+        const struct capture_settings settings = {.log = {hear, NULL}};
+        begin("");
+        channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(2, IMAGE, "depth", "protobuf", "", "");
+        calibration(1, W, 40, 40, 2, 1);
+        for (int i = 0; i < N; i++) {
+            delay_ns = 500000000 + i % 3 * 10000000;
+            if (is_chunked)
+                chunk_of_image(n_file, 2, first_ns + i * step_ns + delay_ns, 100);
+            else
+                image(2, first_ns + i * step_ns + delay_ns, W, 100);
+        }
+        delay_ns = 0;
+        scratch_write(&scratch, "a.mcap", file, n_file);
+        scratch_name(&scratch, "a.mcap", location);
+        assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
+        assert_int_equal(info.n_frames, N);
+        for (uint64_t i = 0; i < N; i++) {
+            int64_t time_ns;
+            uint64_t number;
+            capture_driver_mcap.stamp(source, i, &time_ns, &number);
+            assert_int_equal(time_ns, first_ns + (int64_t)i * step_ns);
+        }
+        capture_driver_mcap.close(source);
+    }
+}
+
 // Of our own name before others, however late it comes; images of one time are one.
 static void later_channels_and_equal_times(void **state)
 {
@@ -489,6 +534,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
+        cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
