@@ -295,6 +295,31 @@ static void no_whole_summary(void **state)
         }
 }
 
+// A channel record whose topic leads out of it: lost, and the summary's takes its place. Without a
+// summary, what refers to it is lost, too.
+static void a_malformed_channel(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        size_t at = MCAP_MAGIC_BYTES;
+        while (file[at] != MCAP_CHANNEL)
+            at += MCAP_RECORD_BYTES + (size_t)mcap_get(file + at + 1, 8);
+        memset(file + at + MCAP_RECORD_BYTES + 4, 0x7f, 4);
+        const uint64_t n_record = MCAP_RECORD_BYTES + mcap_get(file + at + 1, 8);
+        struct mcap_repaired repaired = repair_file();
+        assert_int_equal(repaired.n_lost_bytes, n_record);
+        assert_false(repaired.was_complete);
+        const uint64_t n_messages = repaired.n_messages;
+        assert_true(read_frames("c.mcap") == of_chunks(7));
+        n_file = data_end;
+        repaired = repair_file();
+        assert_int_equal(repaired.n_messages, n_messages - N_FRAMES);
+        assert_true(repaired.n_lost_bytes > n_record + N_FRAMES * sizeof(uint16_t) * N);
+        assert_int_equal(repaired.n_chunks, N_CHUNKS);
+    }
+}
+
 // Power went: zeros stand behind what reached the disk. The file ends where they begin, and nobody
 // walks through them, nine bytes at a time.
 static void zeros_behind_the_data(void **state)
@@ -465,6 +490,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
         cmocka_unit_test_setup_teardown(zeros_behind_the_data, setup, teardown),
         cmocka_unit_test_setup_teardown(a_schema_many_times, setup, teardown),
         cmocka_unit_test_setup_teardown(many_false_places, setup, teardown),
