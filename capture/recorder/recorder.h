@@ -9,7 +9,8 @@
 // What is recorded replays to the same depth values, time stamps and calibration. (Formats with
 // units of their own keep the source's values; the units stand in the sidecar calibration.txt.
 // fakenect holds 11-bit disparity: depths of a Kinect come back exactly, others are rounded to its
-// steps.) A recording is usable at any moment: a killed daemon loses what was still in the queue.
+// steps; ros2mcap has 0 where the source has DEPTH_INVALID_MAX, which is no measurement, either.) A
+// recording is usable at any moment: a killed daemon loses what was still in the queue.
 #ifndef POSED_CAPTURE_RECORDER_RECORDER_H
 #define POSED_CAPTURE_RECORDER_RECORDER_H
 

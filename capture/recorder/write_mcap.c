@@ -15,6 +15,7 @@
 #include "capture/recorder/mcap_chunk_writer.h"
 #include "capture/recorder/recorder.h"
 #include "capture/recorder/writer.h"
+#include "capture/rep118.h"
 #include "capture/ros/frames.h"
 
 #define UNITS_PER_M       1000 // of 16UC1
@@ -26,9 +27,8 @@
 struct camera {
     struct intrinsics camera;
     double units_per_m;
-    float *metres;            // of a frame that goes out as 32FC1, else NULL
-    unsigned char *converted; // a frame whose source has another unit than mm, else NULL
-    bool is_carried;          // its frame hangs on the first camera's, as both sit on one rig
+    void *converted; // a frame as it goes out
+    bool is_carried; // its frame hangs on the first camera's, as both sit on one rig
     // Of mcap.
     bool calibrated; // the calibration has been written
     char frame[WRITER_NAME_BYTES];
@@ -47,10 +47,8 @@ struct mcap_writer {
 
 static void free_writer(struct mcap_writer *mcap)
 {
-    for (uint32_t i = 0; i < mcap->n_cameras; i++) {
-        free(mcap->cameras[i].metres);
+    for (uint32_t i = 0; i < mcap->n_cameras; i++)
         free(mcap->cameras[i].converted);
-    }
     free(mcap);
 }
 
@@ -65,9 +63,9 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
 {
     const struct capture_info *info = from->info;
     const size_t n_pixels = (size_t)info->camera.width_px * info->camera.height_px;
-    const bool is_other = info->units_per_m != UNITS_PER_M;
-    const bool is_float = dialect == MCAP_ROS2 && is_other;
-    size_t n_image = n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t));
+    const size_t n_image = dialect == MCAP_ROS2
+                               ? n_pixels * sizeof(float)
+                               : FOXGLOVE_MAX_HEADER_BYTES + n_pixels * (sizeof(uint16_t) + 1);
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
     snprintf(camera->frame, sizeof camera->frame, "%s", from->frame);
@@ -75,19 +73,9 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     set_frame(camera->odom_frame, from->name, ROS_ODOM_FRAME);
     set_frame(camera->base_frame, from->name, ROS_BASE_FRAME);
     set_frame(camera->optical_frame, from->name, ROS_OPTICAL_FRAME);
-    if (is_float) {
-        camera->metres = malloc(n_image);
-        if (!camera->metres)
-            return -ENOMEM;
-    }
-    if (dialect == MCAP_FOXGLOVE && is_other) {
-        n_image += FOXGLOVE_MAX_HEADER_BYTES + n_pixels;
-        camera->converted = malloc(n_image);
-        if (!camera->converted)
-            return -ENOMEM;
-    }
+    camera->converted = malloc(n_image);
     *n_largest = n_image > *n_largest ? n_image : *n_largest;
-    return 0;
+    return camera->converted ? 0 : -ENOMEM;
 }
 
 // In tf a frame has one parent: the first camera's moves in its odom, and those of cameras on the
@@ -143,9 +131,9 @@ static int ros2mcap_open(void **out_state, int folder, const char *name,
     return open_dialect(out_state, MCAP_ROS2, folder, name, ".ros2.mcap", cameras, n_cameras);
 }
 
-// Pixels to the nearest millimetre, and behind them what is lost by that; what 16 bits of
-// millimetres cannot hold is invalid. Returns the number of bytes in
-// camera->converted.
+// Pixels to the nearest millimetre, and behind them what is lost by that (of DEPTH_INVALID_MAX, 0 in
+// 16UC1, that it is one less than 0: in 16 bits the same). What 16 bits of millimetres cannot hold
+// is invalid. Returns the number of bytes in camera->converted.
 static size_t convert(const struct camera *camera, const struct depth_frame *image)
 {
     const size_t n_pixels = (size_t)image->width_px * image->height_px;
@@ -157,7 +145,7 @@ static size_t convert(const struct camera *camera, const struct depth_frame *ima
     if (exact)
         remainders += foxglove_put_remainder_header(&frame, remainders);
     for (size_t i = 0; i < n_pixels; i++) {
-        const double mm = floor(image->depth[i] * scale + 0.5);
+        const double mm = floor(rep118_raw(image->depth[i]) * scale + 0.5);
         const uint16_t kept = mm <= UINT16_MAX ? (uint16_t)mm : 0;
         out[2 * i] = (unsigned char)kept;
         out[2 * i + 1] = (unsigned char)(kept >> 8);
@@ -189,12 +177,13 @@ static int mcap_write(void *state, uint32_t number, const struct capture_frame *
     }
     unsigned char head[FOXGLOVE_MAX_HEADER_BYTES];
     size_t n_head = foxglove_put_image_header(image, camera->frame, head);
+    const bool is_plain = camera->units_per_m == UNITS_PER_M && !rep118_has_max(image);
     if (!err)
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head,
-                            camera->converted ? camera->converted : (const void *)image->depth,
-                            camera->converted ? convert(camera, image)
-                                              : (size_t)image->width_px * image->height_px *
-                                                    sizeof *image->depth);
+                            is_plain ? (const void *)image->depth : camera->converted,
+                            is_plain
+                                ? (size_t)image->width_px * image->height_px * sizeof *image->depth
+                                : convert(camera, image));
     mcap_file_tell(mcap->file, bytes);
     return err;
 }
@@ -239,16 +228,16 @@ static int ros2mcap_write(void *state, uint32_t number, const struct capture_fra
     if (!err)
         err =
             mcap_file_add(mcap->file, number, MCAP_CHANNEL_CALIB, image->time_ns, head, n, NULL, 0);
-    for (size_t i = 0; camera->metres && i < n_pixels; i++)
-        camera->metres[i] =
-            image->depth[i] ? (float)((double)image->depth[i] / camera->units_per_m) : NAN;
-    n = ros_put_image_head(image, camera->metres != NULL, camera->optical_frame, head);
-    if (!err && camera->metres)
+    const bool is_float = camera->units_per_m != UNITS_PER_M;
+    if (is_float)
+        rep118_put_metres(image, camera->units_per_m, camera->converted);
+    else
+        rep118_put_millimetres(image, camera->converted);
+    n = ros_put_image_head(image, is_float, camera->optical_frame, head);
+    if (!err)
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n,
-                            camera->metres, n_pixels * sizeof *camera->metres);
-    else if (!err)
-        err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n,
-                            image->depth, n_pixels * sizeof *image->depth);
+                            camera->converted,
+                            n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t)));
     mcap_file_tell(mcap->file, bytes);
     return err;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
 #include <ros_types.h> // of ros_types.idl
 #include <stdio.h>
 #include <string.h>
 
+#include "capture/rep118.h"
 #include "daemon/ros/state.h"
 #include "proto/clock.h"
 
@@ -198,27 +198,27 @@ void ros_write_static(struct ros *ros)
     write_transforms(ros, ros->tf_static, transforms, n, "tf_static");
 }
 
-// 16UC1 of millimetres as they are; other units as metres.
+// 16UC1 of millimetres, or 32FC1 of other units.
 void ros_write_image(struct ros *ros, struct source *source)
 {
-    const struct depth_frame *frame = &source->frame;
+    struct depth_frame *frame = &source->frame;
     size_t n = (size_t)frame->width_px * frame->height_px;
     bool is_float = frame->units_per_m != MM_PER_M;
     uint32_t pixel_bytes = is_float ? sizeof(float) : sizeof(uint16_t);
-    float *metres = ros->sent;
-    for (size_t i = 0; is_float && i < n; i++)
-        metres[i] =
-            source->pixels[i] ? (float)((double)source->pixels[i] / frame->units_per_m) : NAN;
+    frame->depth = source->pixels; // the loop's own may be another image by now
+    if (is_float)
+        rep118_put_metres(frame, frame->units_per_m, ros->sent);
+    else
+        rep118_put_millimetres(frame, ros->sent);
     char millimetres[] = "16UC1", floats[] = "32FC1";
-    sensor_msgs_msg_dds__Image_ image = {
-        .header = header_of(frame->time_ns, source->optical_frame),
-        .height = frame->height_px,
-        .width = frame->width_px,
-        .encoding = is_float ? floats : millimetres,
-        .step = pixel_bytes * frame->width_px,
-        .data = {._maximum = (uint32_t)(pixel_bytes * n),
-                 ._length = (uint32_t)(pixel_bytes * n),
-                 ._buffer = is_float ? ros->sent : (void *)source->pixels}};
+    sensor_msgs_msg_dds__Image_ image = {.header = header_of(frame->time_ns, source->optical_frame),
+                                         .height = frame->height_px,
+                                         .width = frame->width_px,
+                                         .encoding = is_float ? floats : millimetres,
+                                         .step = pixel_bytes * frame->width_px,
+                                         .data = {._maximum = (uint32_t)(pixel_bytes * n),
+                                                  ._length = (uint32_t)(pixel_bytes * n),
+                                                  ._buffer = ros->sent}};
     write_to(ros, source->image, &image, "image_raw");
 }
 

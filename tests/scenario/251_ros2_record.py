@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recording for ROS 2 (`ros2mcap`): two libraries that none of us wrote read every message of it,
-depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses.
+depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses, also
+where invalid pixels are 65535, which to ROS is a depth.
 Of a rig, its frames are one tree (ros_tree.py)."""
+import glob
 import os
 import subprocess
 
@@ -45,6 +47,23 @@ def check_rig(python):
     check(run.returncode == 0 and "one tree of 8 frames" in run.stdout, "the rig is no tree")
 
 
+MARK = """
+import sys, numpy
+from PIL import Image
+for path in sys.argv[1:]:
+    pixels = numpy.array(Image.open(path)).astype(numpy.uint16)
+    pixels[:, :80] = pixels[pixels == 0] = 65535
+    Image.fromarray(pixels).save(path)
+"""
+
+
+def mark_invalid(python, tum):
+    """As 7-Scenes has it: 65535 where nothing is measured."""
+    images = glob.glob(tum + "/depth/*.png")
+    check(len(images) == N_FRAMES, f"{images}")
+    subprocess.run([python, "-c", MARK, *images], check=True)
+
+
 def scenario():
     python = os.environ.get("POSED_PYTHON_ROS")
     if not python or not os.access(python, os.X_OK):
@@ -52,6 +71,7 @@ def scenario():
     tum = harness.SCRATCH + "/tum"
     subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", str(N_FRAMES)],
                    check=True, stdout=subprocess.DEVNULL)
+    mark_invalid(python, tum)
     # 5000 units per metre go out as 32FC1; said to be mm, as 16UC1 (a room that is mostly too far)
     for units, options in ((5000, []), (1000, ["--set", "camera.depth_scale=1000", "--set",
                                                "capture.allow_implausible=true"])):

@@ -27,21 +27,20 @@
 
 static const char *python, *script;
 static struct scratch scratch;
-static char path[256];
+static char path[256], path_of_mm[256];
 
+// One of each frame is no measurement, in the way that 16UC1 does not know.
 static uint16_t pixel(int frame, size_t k)
 {
-    return (uint16_t)(1000 + 100 * frame + (int)k);
+    return k == 5 ? DEPTH_INVALID_MAX : (uint16_t)(1000 + 100 * frame + (int)k);
 }
 
 // 40 frames at 30 Hz: three chunks; a pose message with each, a field of its own behind
 // foxglove.Odometry's.
-static int setup(void **state)
+static void record(const char *name, double units_per_m)
 {
-    (void)state;
-    scratch_create(&scratch);
-    static const struct capture_info info = {.camera = {8, -8.5, 4.25, 3, W, H},
-                                             .units_per_m = 5000};
+    const struct capture_info info = {.camera = {8, -8.5, 4.25, 3, W, H},
+                                      .units_per_m = units_per_m};
     static const unsigned char pose[] = {0x12, 4,   'o', 'd', 'o', 'm',  0x1A, 6, 'c',
                                          'a',  'm', 'e', 'r', 'a', 0xC8, 0x3E, 7};
     struct recorder_settings settings = {.folder = scratch.path, .queue_frames = N_FRAMES};
@@ -49,19 +48,28 @@ static int setup(void **state)
     struct recorder *recorder;
     uint16_t pixels[N];
     assert_int_equal(recorder_create(&recorder, &settings), 0);
-    assert_int_equal(recorder_start_one(recorder, "a", RECORDER_FORMAT_MCAP, &info), 0);
+    assert_int_equal(recorder_start_one(recorder, name, RECORDER_FORMAT_MCAP, &info), 0);
     for (int i = 0; i < N_FRAMES; i++) {
         for (size_t k = 0; k < N; k++)
             pixels[k] = pixel(i, k);
         struct capture_frame frame = {
-            .image = {pixels, W, H, 5000, 1700000000000000000 + i * INT64_C(33333333)}};
+            .image = {pixels, W, H, units_per_m, 1700000000000000000 + i * INT64_C(33333333)}};
         camera_push(camera, recorder, frame);
         recorder_push_message(recorder, 0, RECORDER_TOPIC_POSE, frame.image.time_ns, pose,
                               sizeof pose);
     }
     recorder_destroy(&recorder);
     camera_destroy(camera);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_create(&scratch);
+    record("a", 5000);
+    record("mm", 1000);
     scratch_name(&scratch, "a.mcap", path);
+    scratch_name(&scratch, "mm.mcap", path_of_mm);
     return 0;
 }
 
@@ -101,11 +109,10 @@ static long count_good(int fd, int *out_err)
     return n_good;
 }
 
-static void everything_comes_back(void **state)
+static void assert_comes_back(const char *of, double units_per_m)
 {
-    (void)state;
     char source[300];
-    snprintf(source, sizeof source, "mcap:%s", path);
+    snprintf(source, sizeof source, "mcap:%s", of);
     struct capture_settings settings = {.source = source, .log = scratch_log(&scratch)};
     struct capture *capture;
     struct capture_frame frame;
@@ -115,7 +122,7 @@ static void everything_comes_back(void **state)
     const struct capture_info *info = capture_info(capture);
     assert_true(info->camera.fx_px == 8 && info->camera.fy_px == -8.5);
     assert_true(info->camera.cx_px == 4.25 && info->camera.cy_px == 3);
-    assert_true(info->units_per_m == 5000);
+    assert_true(info->units_per_m == units_per_m);
     for (int i = 0; i < N_FRAMES; i++) {
         assert_int_equal(capture_read(capture, -1, &frame), 0);
         assert_int_equal(frame.image.time_ns, 1700000000000000000 + i * INT64_C(33333333));
@@ -124,6 +131,13 @@ static void everything_comes_back(void **state)
     }
     assert_int_equal(capture_read(capture, -1, &frame), -ENODATA);
     capture_close(&capture);
+}
+
+static void everything_comes_back(void **state)
+{
+    (void)state;
+    assert_comes_back(path, 5000);
+    assert_comes_back(path_of_mm, 1000);
 }
 
 static void truncated_anywhere(void **state)
@@ -216,7 +230,7 @@ static void the_official_library_reads_it(void **state)
     }
     pid_t child = fork();
     if (child == 0) {
-        execl(python, python, script, path, NULL);
+        execl(python, python, script, path, path_of_mm, NULL);
         _exit(1);
     }
     int status = 1;

@@ -172,6 +172,52 @@ static void damaged_frame_leaves_its_mark(void **state)
     capture_close(&capture);
 }
 
+// DEPTH_INVALID_MAX is a depth to whoever takes 16UC1 and 32FC1 for what they are in ROS: there it
+// is 0 and NaN, and comes back as 0. Formats that hold the source's own numbers keep it.
+static void invalid_max_is_no_measurement(void **state)
+{
+    (void)state;
+    struct recorder_settings settings = recording_settings();
+    struct recorder *recorder;
+    uint16_t pixels[RECORDING_N_PIXELS];
+    struct capture_frame frame;
+    assert_int_equal(recorder_create(&recorder, &settings), 0);
+    for (int i = 0; i < 2 * RECORDER_N_FORMATS; i++) {
+        const enum recorder_format format = (enum recorder_format)(i / 2);
+        const char *kind = recorder_format_name(format);
+        const bool is_zero =
+            format == RECORDER_FORMAT_ROS2MCAP || format == RECORDER_FORMAT_FAKENECT;
+        struct capture_info info = recording_info;
+        info.units_per_m = i % 2 ? 5000 : 1000;
+        if (format == RECORDER_FORMAT_FAKENECT && i % 2)
+            continue; // a Kinect's millimetres alone
+        char name[32];
+        snprintf(name, sizeof name, "%s%d", kind, i);
+        assert_int_equal(recorder_start_one(recorder, name, format, &info), 0);
+        for (uint64_t k = 0; k < 3; k++) {
+            recording_make_frame(k, pixels, &frame);
+            frame.image.units_per_m = info.units_per_m;
+            if (k > 0)
+                pixels[0] = pixels[RECORDING_N_PIXELS - 1] = DEPTH_INVALID_MAX;
+            camera_push(recording.camera, recorder, frame);
+        }
+        assert_int_equal(recorder_stop(recorder), 0);
+        recording_wait_until_idle(recorder);
+        struct capture *capture = recording_open(kind, name);
+        assert_true(capture_info(capture)->units_per_m == info.units_per_m);
+        for (uint64_t k = 0; k < 3; k++) {
+            struct capture_frame expected;
+            assert_int_equal(capture_read(capture, -1, &frame), 0);
+            recording_make_frame(k, pixels, &expected);
+            if (k > 0)
+                pixels[0] = pixels[RECORDING_N_PIXELS - 1] = is_zero ? 0 : DEPTH_INVALID_MAX;
+            assert_memory_equal(frame.image.depth, pixels, sizeof pixels);
+        }
+        capture_close(&capture);
+    }
+    recorder_destroy(&recorder);
+}
+
 // Whose memory may not be kept cannot be recorded: dropped, and said so.
 static void frames_that_cannot_be_kept_are_counted(void **state)
 {
@@ -388,6 +434,7 @@ int main(void)
         TEST(odd_times_come_back),
         TEST(destroy_finishes_the_recording),
         TEST(damaged_frame_leaves_its_mark),
+        TEST(invalid_max_is_no_measurement),
         TEST(frames_that_cannot_be_kept_are_counted),
         TEST(who_asks_for_room_loses_no_frame),
         TEST(names_and_settings_are_checked),
