@@ -28,6 +28,7 @@ struct camera {
     struct recorder *recorder; // NULL = none
     struct ros *ros;           // NULL = none
     struct rig_pose *rig;      // NULL = none
+    struct se3 T_base_optical; // for ROS: of its own base_link
 
     uint32_t index;
     struct camera_all *running; // of camera_run_all

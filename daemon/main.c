@@ -82,14 +82,11 @@ static int create_ros(struct daemon *daemon)
     for (uint32_t i = 0; i < daemon->n_cameras; i++) {
         const struct camera *camera = &daemon->cameras[i];
         sources[i] = (struct ros_source){daemon->n_cameras > 1 ? camera->name : "",
-                                         capture_info(camera->capture), ros_optical_in_base(),
+                                         capture_info(camera->capture), camera->T_base_optical,
                                          daemon->rig ? rig_pose_place(daemon->rig, i) : NULL,
                                          daemon->rig ? rig_pose_ahead_ns(daemon->rig, i) : 0};
     }
-    // Of several cameras the first one is placed on the robot; the others' base is the camera.
-    int error = ros_place_of_camera(config, &sources[0].T_base_optical, &daemon->sink);
-    if (!error)
-        error = ros_create(&daemon->ros, &settings);
+    int error = ros_create(&daemon->ros, &settings);
     for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
         daemon->cameras[i].ros = daemon->ros;
     if (!error && daemon->rig)
@@ -188,6 +185,7 @@ static int create_requests(struct daemon *daemon)
             .config = &camera->config,
             .recorder = camera->recorder,
             .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
+            .T_base_optical = camera->T_base_optical,
             .frames = camera->frames,
             .yield_frames = &camera->yield_frames,
             .publish = camera->publish,
@@ -240,6 +238,10 @@ static enum exit_code open_cameras(struct daemon *daemon)
     uint32_t n = daemon->config.n_cameras ? daemon->config.n_cameras : 1;
     enum camera_error error = CAMERA_OK;
     uint64_t session;
+    // Of several cameras the first one is placed on the robot; the others' base is the camera.
+    struct se3 T_base_optical;
+    if (ros_place_of_camera(&daemon->config, &T_base_optical, &daemon->sink) != 0)
+        return EXIT_CONFIG;
     if (getrandom(&session, sizeof session, 0) != sizeof session) {
         log_to(&daemon->sink, LOG_LEVEL_ERROR, "no random numbers: %s", strerror(errno));
         return EXIT_OTHER;
@@ -248,6 +250,7 @@ static enum exit_code open_cameras(struct daemon *daemon)
     for (uint32_t i = 0; i < n && error == CAMERA_OK && (i == 0 || !signals_stop()); i++) {
         struct camera *camera = &daemon->cameras[i];
         daemon->n_cameras++;
+        camera->T_base_optical = i == 0 ? T_base_optical : ros_optical_in_base();
         error = camera_open(camera, &daemon->config, i, session, &daemon->sink);
         signals_wake(i, camera->capture);
     }

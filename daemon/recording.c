@@ -87,10 +87,14 @@ static int start_recording(const struct recording *recording, const struct confi
     int format = recorder_format_from_name(config->recorder.format); // checked with the settings
     for (uint32_t i = 0; i < recording->n_cameras; i++) {
         const struct camera *camera = &recording->cameras[i];
-        cameras[i] = (struct recorder_camera){i, recording->n_cameras > 1 ? camera->name : "",
-                                              capture_info(camera->capture),
-                                              camera->rig ? rig_pose_place(camera->rig, i) : NULL,
-                                              shared_info(camera->shared)->camera_frame};
+        cameras[i] = (struct recorder_camera){
+            .number = i,
+            .name = recording->n_cameras > 1 ? camera->name : "",
+            .info = capture_info(camera->capture),
+            .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
+            .frame = shared_info(camera->shared)->camera_frame,
+            .T_base_optical = &camera->T_base_optical,
+        };
     }
     const char *wanted = config->recorder.start;
     struct recorder_status status;
@@ -108,6 +112,8 @@ static int start_recording(const struct recording *recording, const struct confi
 int recording_create(struct recording *out, const struct config *config, struct camera *cameras,
                      uint32_t n_cameras, const struct log_sink *log)
 {
+    const struct recorder_frames ros_frames = {config->ros.map_frame, config->ros.odom_frame,
+                                               config->ros.base_frame, config->ros.optical_frame};
     const struct recorder_settings settings = {
         .folder = config->recorder.folder,
         .queue_frames = config->recorder.queue_frames,
@@ -115,6 +121,7 @@ int recording_create(struct recording *out, const struct config *config, struct 
         .max_duration_s = config->recorder.max_duration_s,
         .keep_bytes = config->recorder.keep_bytes,
         .keep_age_s = config->recorder.keep_age_s,
+        .ros_frames = &ros_frames,
         .event = on_recorder_event,
         .event_user = out,
         .log = *log,

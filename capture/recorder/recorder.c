@@ -19,6 +19,7 @@
 #include "capture/recorder/ending.h"
 #include "capture/recorder/recordings.h"
 #include "capture/recorder/writer.h"
+#include "capture/ros/frames.h"
 #include "capture/ros/topic_name.h"
 #include "proto/clock.h"
 
@@ -39,7 +40,7 @@ struct recorded {
     char name[WRITER_NAME_BYTES], frame[WRITER_NAME_BYTES];
     struct capture_info info;
     bool has_place; // on a rig
-    struct se3 T_rig_camera;
+    struct se3 T_rig_camera, T_base_optical;
     uint32_t n_kept;    // of its frames in the queue, those that have pixels
     uint32_t n_waiting; // its frames and messages in the queue
     bool has_ended;
@@ -48,7 +49,9 @@ struct recorded {
 struct recorder {
     struct recorder_settings settings;
     char *path;
-    int folder; // of the recording, as long as there is one
+    char frame_names[4][WRITER_NAME_BYTES];
+    struct recorder_frames ros_frames; // of them
+    int folder;                        // of the recording, as long as there is one
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -227,9 +230,12 @@ static int open_writer(struct recorder *recorder, const char *name, enum recorde
 {
     struct writer_camera list[RECORDER_MAX_CAMERAS];
     for (uint32_t i = 0; i < n_cameras; i++)
-        list[i] = (struct writer_camera){cameras[i].name, &cameras[i].info,
+        list[i] = (struct writer_camera){cameras[i].name,
+                                         &cameras[i].info,
                                          cameras[i].has_place ? &cameras[i].T_rig_camera : NULL,
-                                         cameras[i].frame};
+                                         cameras[i].frame,
+                                         &recorder->ros_frames,
+                                         cameras[i].T_base_optical};
     return recordings_format(format)->open(out, recorder->folder, name, list, n_cameras);
 }
 
@@ -338,6 +344,20 @@ static int look_at_folder(const struct recorder *recorder)
     return err == -ENOTDIR ? err : 0;
 }
 
+static void set_frames(struct recorder *recorder, const struct recorder_frames *from)
+{
+    static const struct recorder_frames usual = {"map", "odom", "base_link",
+                                                 "camera_depth_optical_frame"};
+    const struct recorder_frames *frames = from ? from : &usual;
+    const char *const names[] = {frames->map, frames->odom, frames->base, frames->optical};
+    for (int i = 0; i < 4; i++)
+        snprintf(recorder->frame_names[i], WRITER_NAME_BYTES, "%s", names[i]);
+    recorder->ros_frames =
+        (struct recorder_frames){recorder->frame_names[0], recorder->frame_names[1],
+                                 recorder->frame_names[2], recorder->frame_names[3]};
+    recorder->settings.ros_frames = &recorder->ros_frames;
+}
+
 int recorder_create(struct recorder **out, const struct recorder_settings *settings)
 {
     *out = NULL;
@@ -351,6 +371,7 @@ int recorder_create(struct recorder **out, const struct recorder_settings *setti
         return -ENOMEM;
     recorder->settings = *settings;
     recorder->settings.queue_frames = settings->queue_frames ? settings->queue_frames : 30;
+    set_frames(recorder, settings->ros_frames);
     pthread_mutex_init(&recorder->lock, NULL);
     pthread_cond_init(&recorder->news, NULL);
     recorder->path = strdup(settings->folder);
@@ -452,10 +473,12 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
     for (uint32_t i = 0; i < RECORDER_MAX_CAMERAS; i++)
         recorder->places[i] = -1;
     for (uint32_t i = 0; i < n_cameras; i++) {
-        const struct se3 *place = cameras[i].T_rig_camera;
-        recorder->cameras[i] = (struct recorded){.info = *cameras[i].info,
-                                                 .has_place = place != NULL,
-                                                 .T_rig_camera = place ? *place : se3_identity()};
+        const struct se3 *place = cameras[i].T_rig_camera, *base = cameras[i].T_base_optical;
+        recorder->cameras[i] =
+            (struct recorded){.info = *cameras[i].info,
+                              .has_place = place != NULL,
+                              .T_rig_camera = place ? *place : se3_identity(),
+                              .T_base_optical = base ? *base : ros_optical_in_base()};
         snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
         snprintf(recorder->cameras[i].frame, WRITER_NAME_BYTES, "%s",
                  cameras[i].frame ? cameras[i].frame : "camera");
@@ -568,7 +591,7 @@ int recorder_start_one(struct recorder *recorder, const char *name, enum recorde
                        const struct capture_info *info)
 {
     return recorder_start(recorder, name, format,
-                          &(struct recorder_camera){0, "", info, NULL, NULL}, 1);
+                          &(struct recorder_camera){.name = "", .info = info}, 1);
 }
 
 // Lock held.

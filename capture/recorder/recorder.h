@@ -45,6 +45,12 @@ enum recorder_topic {
 
 #define RECORDER_MAX_MESSAGE_BYTES 2048
 
+// Frames of ros2mcap, with the camera's name in front where there are several. map "": none is
+// told.
+struct recorder_frames {
+    const char *map, *odom, *base, *optical;
+};
+
 struct recorder_settings {
     const char *folder; // where recordings go; looked for whenever one starts, and created (one
         // level) when missing
@@ -60,6 +66,9 @@ struct recorder_settings {
     // either. 0 = never delete.
     uint64_t keep_bytes;
     double keep_age_s;
+
+    const struct recorder_frames *ros_frames; // copied, at most 31 characters of each; NULL: map,
+                                              // odom, base_link, camera_depth_optical_frame
 
     // Called from the recorder's thread or from within recorder_start. `detail` is one line for
     // people, valid during the call.
@@ -116,8 +125,9 @@ struct recorder_camera {
     const char *name; // stands in the topics of its messages, of ROS as capture/ros/topic_name.h
                       // says; "" where it is the only one
     const struct capture_info *info;
-    const struct se3 *T_rig_camera; // where it sits on the rig; NULL = it is part of none
-    const char *frame;              // of its images in mcap, as in the messages; NULL = "camera"
+    const struct se3 *T_rig_camera;   // where it sits on the rig; NULL = it is part of none
+    const char *frame;                // of its images in mcap, as in the messages; NULL = "camera"
+    const struct se3 *T_base_optical; // of its own base in ros2mcap; NULL = in its middle, forward
 };
 
 // Whether a recording of this format can hold several cameras.

@@ -3,7 +3,7 @@
 // source's unit (REP 118: what every reader takes it for; beside it what a replay needs),
 // calibration, and the daemon's own pose and tf messages. ros2mcap: what `ros2 bag play` takes,
 // depth as Image (16UC1 when the source's unit is the millimetre, else 32FC1), CameraInfo, Odometry
-// and tf of base_link and odom. Of several cameras each has its channels, with its name in topics
+// and tf of the base and odom. Of several cameras each has its channels, with its name in topics
 // and frames; where they sit on a rig, their frames are one tree by its places.
 // mcap_chunk_writer.h has the file.
 #include <errno.h>
@@ -18,11 +18,7 @@
 #include "capture/rep118.h"
 #include "capture/ros/frames.h"
 
-#define UNITS_PER_M       1000 // of 16UC1
-#define ROS_MAP_FRAME     "map"
-#define ROS_ODOM_FRAME    "odom"
-#define ROS_BASE_FRAME    "base_link"
-#define ROS_OPTICAL_FRAME "camera_depth_optical_frame"
+#define UNITS_PER_M 1000 // of 16UC1
 
 struct camera {
     struct intrinsics camera;
@@ -35,7 +31,7 @@ struct camera {
     struct se3 T_first_camera;
     // Of ROS.
     char map_frame[64], odom_frame[64], base_frame[64], optical_frame[64];
-    struct se3 T_first_base;
+    struct se3 T_base_optical, T_first_base;
 };
 
 struct mcap_writer {
@@ -69,10 +65,12 @@ static int open_camera(struct camera *camera, enum mcap_dialect dialect,
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
     snprintf(camera->frame, sizeof camera->frame, "%s", from->frame);
-    set_frame(camera->map_frame, from->name, ROS_MAP_FRAME);
-    set_frame(camera->odom_frame, from->name, ROS_ODOM_FRAME);
-    set_frame(camera->base_frame, from->name, ROS_BASE_FRAME);
-    set_frame(camera->optical_frame, from->name, ROS_OPTICAL_FRAME);
+    camera->T_base_optical = from->T_base_optical;
+    if (from->ros_frames->map[0])
+        set_frame(camera->map_frame, from->name, from->ros_frames->map);
+    set_frame(camera->odom_frame, from->name, from->ros_frames->odom);
+    set_frame(camera->base_frame, from->name, from->ros_frames->base);
+    set_frame(camera->optical_frame, from->name, from->ros_frames->optical);
     camera->converted = malloc(n_image);
     *n_largest = n_image > *n_largest ? n_image : *n_largest;
     return camera->converted ? 0 : -ENOMEM;
@@ -86,11 +84,10 @@ static void carry(struct camera *camera, const struct writer_camera *first,
     camera->is_carried = first->T_rig_camera && other->T_rig_camera;
     if (!camera->is_carried)
         return;
-    const struct se3 T_base_optical = ros_optical_in_base();
     const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
     camera->T_first_camera = se3_compose(&T_first_rig, other->T_rig_camera);
     camera->T_first_base =
-        ros_base_in_base(&T_base_optical, &camera->T_first_camera, &T_base_optical);
+        ros_base_in_base(&first->T_base_optical, &camera->T_first_camera, &other->T_base_optical);
 }
 
 static int open_dialect(void **out_state, enum mcap_dialect dialect, int folder, const char *name,
@@ -131,9 +128,9 @@ static int ros2mcap_open(void **out_state, int folder, const char *name,
     return open_dialect(out_state, MCAP_ROS2, folder, name, ".ros2.mcap", cameras, n_cameras);
 }
 
-// Pixels to the nearest millimetre, and behind them what is lost by that (of DEPTH_INVALID_MAX, 0 in
-// 16UC1, that it is one less than 0: in 16 bits the same). What 16 bits of millimetres cannot hold
-// is invalid. Returns the number of bytes in camera->converted.
+// Pixels to the nearest millimetre, and behind them what is lost by that: of DEPTH_INVALID_MAX, 0
+// in 16UC1, that it is one less than 0, which in 16 bits is the same. What 16 bits of millimetres
+// cannot hold is invalid. Returns the number of bytes in camera->converted.
 static size_t convert(const struct camera *camera, const struct depth_frame *image)
 {
     const size_t n_pixels = (size_t)image->width_px * image->height_px;
@@ -193,12 +190,11 @@ static int mcap_write(void *state, uint32_t number, const struct capture_frame *
 static int add_ros_statics(struct mcap_writer *mcap, int64_t time_ns)
 {
     unsigned char bytes[2 * MCAP_MAX_CAMERAS * ROS_MAX_TF_BYTES];
-    struct se3 T_base_optical = ros_optical_in_base();
     struct ros_pose poses[2 * MCAP_MAX_CAMERAS];
     uint32_t n = 0;
     for (uint32_t i = 0; i < mcap->n_cameras; i++) {
         const struct camera *camera = &mcap->cameras[i];
-        ros_pose_of_static(&T_base_optical, time_ns, &poses[n]);
+        ros_pose_of_static(&camera->T_base_optical, time_ns, &poses[n]);
         poses[n].frame_id = camera->base_frame;
         poses[n++].child_frame_id = camera->optical_frame;
         if (!camera->is_carried)
@@ -273,14 +269,13 @@ static int add_ros_tf(struct mcap_writer *mcap, uint32_t number, const struct ro
                       const struct foxglove_odometry *odometry)
 {
     const struct camera *camera = &mcap->cameras[number];
-    const struct se3 T_base_optical = ros_optical_in_base();
     unsigned char bytes[2 * ROS_MAX_TF_BYTES];
     struct ros_pose poses[2];
     uint32_t n = 0;
-    if (odometry->has_map) {
+    if (odometry->has_map && camera->map_frame[0]) {
         const struct se3 T_map_odom =
             se3_from_quaternion(odometry->map_orientation_xyzw, odometry->map_position_m);
-        const struct se3 T = ros_odom_in_map(&T_map_odom, &T_base_optical);
+        const struct se3 T = ros_odom_in_map(&T_map_odom, &camera->T_base_optical);
         ros_pose_of_static(&T, pose->time_ns, &poses[n]);
         poses[n].frame_id = camera->map_frame;
         poses[n++].child_frame_id = camera->odom_frame;
@@ -312,10 +307,9 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
     memcpy(tracked.velocity + 3, odometry.angular_rad_s, sizeof odometry.angular_rad_s);
     memcpy(tracked.velocity_covariance, odometry.velocity_covariance,
            sizeof tracked.velocity_covariance);
-    struct se3 T_base_optical = ros_optical_in_base();
     struct ros_pose pose = {.frame_id = camera->odom_frame, .child_frame_id = camera->base_frame};
     unsigned char bytes[ROS_MAX_ODOMETRY_BYTES];
-    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    ros_pose_of_base(&tracked, &camera->T_base_optical, &pose);
     size_t n = ros_put_odometry(&pose, bytes);
     int err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_POSE, time_ns, bytes, n, NULL, 0);
     if (err || camera->is_carried)

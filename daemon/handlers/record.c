@@ -32,9 +32,14 @@ static uint32_t list_cameras(const struct handlers *handlers, const char *name,
     for (uint32_t i = 0; i < common->n_cameras; i++) {
         const struct handlers *one = &common->cameras[i];
         if (!shared_has_ended(one->shared) && (!name[0] || one == handlers))
-            out[n++] =
-                (struct recorder_camera){i, one->camera, &shared_info(one->shared)->capture,
-                                         one->T_rig_camera, shared_info(one->shared)->camera_frame};
+            out[n++] = (struct recorder_camera){
+                .number = i,
+                .name = one->camera,
+                .info = &shared_info(one->shared)->capture,
+                .T_rig_camera = one->T_rig_camera,
+                .frame = shared_info(one->shared)->camera_frame,
+                .T_base_optical = &one->T_base_optical,
+            };
     }
     if (n == 1)
         out[0].name = "";

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A recording for ROS 2 (`ros2mcap`): two libraries that none of us wrote read every message of it,
 depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses, also
-where invalid pixels are 65535, which to ROS is a depth.
+where invalid pixels are 65535, which to ROS is a depth. Frames and the camera's place on the base
+are those of the settings.
 Of a rig, its frames are one tree (ros_tree.py)."""
 import glob
 import os
@@ -11,6 +12,7 @@ import harness
 from harness import check
 
 N_FRAMES = 8
+IN_BASE = "0.5 -0.1 0.3 0.1 0.2 -0.4"
 
 
 def record(source, folder, *options):
@@ -73,17 +75,23 @@ def scenario():
                    check=True, stdout=subprocess.DEVNULL)
     mark_invalid(python, tum)
     # 5000 units per metre go out as 32FC1; said to be mm, as 16UC1 (a room that is mostly too far)
-    for units, options in ((5000, []), (1000, ["--set", "camera.depth_scale=1000", "--set",
-                                               "capture.allow_implausible=true"])):
+    for units, options, frames, in_base in (
+            (5000, ["--set", "ros.odom_frame=world", "--set", "ros.base_frame=robot", "--set",
+                    "ros.map_frame=floor", "--set", "ros.optical_frame=eye", "--set",
+                    f"ros.camera_in_base={IN_BASE}"], "floor world robot eye", IN_BASE),
+            (1000, ["--set", "camera.depth_scale=1000", "--set", "capture.allow_implausible=true"],
+             "map odom base_link camera_depth_optical_frame", "0 0 0 0 0 0")):
         folder = f"{harness.SCRATCH}/recordings{units}"
         daemon = record("tum:" + tum, folder, *options)
         recording = folder + "/one.ros2.mcap"
         script = harness.SOURCE + "/tests/scenario/ros_read.py"
-        run = subprocess.run([python, script, recording, tum, daemon.trajectory, str(units)],
+        run = subprocess.run([python, script, recording, tum, daemon.trajectory, str(units), frames,
+                              in_base],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(run.stdout[-1500:])
         check(run.returncode == 0, "what the libraries read is something else")
-        again = harness.Daemon("mcap:" + recording, *options[2:], collect=False)
+        allowed = ["--set", "capture.allow_implausible=true"] if units == 1000 else []
+        again = harness.Daemon("mcap:" + recording, *allowed, collect=False)
         again.wait()
         check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the replay has other poses")
         check(f"{units} depth units" in again.log(), "the replay has other units")

@@ -3,7 +3,9 @@
 mcap-ros2-support, and holds each message against the frames in TUM layout and the poses of the
 trajectory. Runs under the interpreter that has them (POSED_PYTHON_ROS, see tools/test):
 
-    ros_read.py RECORDING.ros2.mcap TUM-FOLDER TRAJECTORY UNITS-PER-M"""
+    ros_read.py RECORDING.ros2.mcap TUM-FOLDER TRAJECTORY UNITS-PER-M FRAMES CAMERA-IN-BASE
+
+FRAMES is "MAP ODOM BASE OPTICAL", CAMERA-IN-BASE as ros.camera_in_base."""
 import os
 import sys
 import tempfile
@@ -37,6 +39,19 @@ def matrix(p, q):
     return out
 
 
+def in_base(text):
+    """Of the optical frame, by ros.camera_in_base: each axis turned by the ones before it."""
+    x, y, z, *angles = (float(v) for v in text.split())
+    turned = numpy.eye(3)
+    for axis, angle in zip((2, 1, 0), angles[::-1], strict=True):
+        q = [0.0, 0.0, 0.0, numpy.cos(angle / 2)]
+        q[axis] = numpy.sin(angle / 2)
+        turned = turned @ rotation(q)
+    out = numpy.eye(4)
+    out[:3, :3], out[:3, 3] = turned @ OPTICAL, (x, y, z)
+    return out
+
+
 def of_message(transform):
     p, q = transform.translation, transform.rotation
     return matrix([p.x, p.y, p.z], [q.x, q.y, q.z, q.w])
@@ -53,7 +68,9 @@ def lines(path):
 
 
 class Expected:
-    def __init__(self, folder, trajectory, units_per_m):
+    def __init__(self, folder, trajectory, units_per_m, frames, camera_in_base):
+        self.map_frame, self.odom, self.base, self.optical = frames.split()
+        self.T_base_optical = in_base(camera_in_base)
         self.frames = [(stamp_ns(stamp), f"{folder}/{name}")
                        for stamp, name in lines(folder + "/depth.txt")]
         with open(trajectory) as file:  # of a lost frame there is a comment, and no pose
@@ -66,24 +83,27 @@ class Expected:
         self.camera = [float(x) for x in lines(folder + "/calibration.txt")[0][:4]]
 
 
-def check_pose(p, q, row):
-    """Of the base: the axes turned, nothing moved."""
-    assert numpy.allclose(OPTICAL @ row[:3], [p.x, p.y, p.z], atol=2e-9)
-    turned = OPTICAL @ rotation(row[3:]) @ OPTICAL.T
-    assert numpy.allclose(turned, rotation([q.x, q.y, q.z, q.w]), atol=1e-8)
+def check_pose(p, q, row, T_base_optical):
+    """Of the base, which the camera carries: odom is where it was at the first frame."""
+    got = matrix([p.x, p.y, p.z], [q.x, q.y, q.z, q.w])
+    wanted = T_base_optical @ matrix(row[:3], row[3:]) @ numpy.linalg.inv(T_base_optical)
+    assert numpy.allclose(got, wanted, rtol=0, atol=1e-8), (got, wanted)
 
 
 def check_message(topic, message, log_ns, i, expected):
     if topic == "/tf":  # a map that nothing has adjusted yet
         of_map = message.transforms[0]
-        assert (of_map.header.frame_id, of_map.child_frame_id) == ("map", "odom")
+        frames = of_map.header.frame_id, of_map.child_frame_id
+        assert frames == (expected.map_frame, expected.odom)
         assert of_map.header.stamp == message.transforms[-1].header.stamp
-        assert (of_message(of_map.transform) == numpy.eye(4)).all()
+        assert numpy.allclose(of_message(of_map.transform), numpy.eye(4), rtol=0, atol=1e-12)
         assert len(message.transforms) == 2 - (expected.frames[i][0] in expected.lost)
     message = message.transforms[-1] if topic.startswith("/tf") else message
     header = message.header
     time_ns = header.stamp.sec * 10**9 + header.stamp.nanosec
     assert time_ns == log_ns == expected.frames[i][0], (topic, i, time_ns, log_ns)
+    if topic.startswith("/camera"):
+        assert header.frame_id == expected.optical
     if topic == "/camera/depth/image_raw":
         pixels = numpy.array(Image.open(expected.frames[i][1])).astype(numpy.uint16)
         data = numpy.frombuffer(bytes(message.data), numpy.uint8)
@@ -105,12 +125,13 @@ def check_message(topic, message, log_ns, i, expected):
         assert list(p) == [fx, 0, cx, 0, 0, fy, cy, 0, 0, 0, 1, 0]
         assert (message.distortion_model, list(message.d)) == ("plumb_bob", [0] * 5)
     elif topic == "/odom":
-        assert (header.frame_id, message.child_frame_id) == ("odom", "base_link")
+        assert (header.frame_id, message.child_frame_id) == (expected.odom, expected.base)
         pose = message.pose.pose
         if time_ns in expected.poses:
-            check_pose(pose.position, pose.orientation, expected.poses[time_ns])
+            check_pose(pose.position, pose.orientation, expected.poses[time_ns],
+                       expected.T_base_optical)
         covariance = numpy.array(message.pose.covariance).reshape(6, 6)
-        assert (time_ns in expected.lost) == numpy.allclose(covariance, 1e6 * numpy.eye(6))
+        assert (time_ns in expected.lost) == (covariance[3, 3] > 1e5)
         assert numpy.allclose(covariance, covariance.T) and (numpy.diag(covariance) > 0).all()
         of_twist = numpy.array(message.twist.covariance).reshape(6, 6)
         if i == 0 or covariance[0, 0] > 1e5:  # no pose before it, or lost
@@ -119,16 +140,14 @@ def check_message(topic, message, log_ns, i, expected):
             assert numpy.allclose(of_twist, of_twist.T), of_twist
             assert (numpy.linalg.eigvalsh(of_twist) > 0).all() and of_twist.max() < 10, of_twist
     elif topic == "/tf" and time_ns in expected.lost:  # where it is nobody knows
-        assert header.frame_id == "map"
+        assert header.frame_id == expected.map_frame
     elif topic == "/tf":
-        assert (header.frame_id, message.child_frame_id) == ("odom", "base_link")
+        assert (header.frame_id, message.child_frame_id) == (expected.odom, expected.base)
         check_pose(message.transform.translation, message.transform.rotation,
-                   expected.poses[time_ns])
+                   expected.poses[time_ns], expected.T_base_optical)
     else:
-        assert header.frame_id == "base_link"
-        assert message.child_frame_id == "camera_depth_optical_frame"
-        q = message.transform.rotation
-        assert numpy.allclose(rotation([q.x, q.y, q.z, q.w]), OPTICAL)
+        assert (header.frame_id, message.child_frame_id) == (expected.base, expected.optical)
+        assert numpy.allclose(of_message(message.transform), expected.T_base_optical)
 
 
 def check_all(messages, expected, reader):
@@ -183,8 +202,8 @@ def folder_of(path, expected):
 
 
 def main():
-    path, folder, trajectory, units_per_m = sys.argv[1:]
-    expected = Expected(folder, trajectory, float(units_per_m))
+    path, folder, trajectory, units_per_m, frames, camera_in_base = sys.argv[1:]
+    expected = Expected(folder, trajectory, float(units_per_m), frames, camera_in_base)
     with open(path, "rb") as file:
         reader = make_reader(file, decoder_factories=[DecoderFactory()], validate_crcs=True)
         summary = reader.get_summary()
