@@ -12,7 +12,6 @@
 #include "daemon/frame_loop_state.h"
 #include "daemon/histogram.h"
 #include "daemon/notify.h"
-#include "gpu/track/covariance.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"
@@ -68,11 +67,9 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
     struct ros_tracked tracked = {.time_ns = frame->image.time_ns,
                                   .is_lost = result->state == TRACK_STATE_LOST,
                                   .is_predicted = result->reason == TRACK_REASON_DROPPED,
+                                  .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_camera};
-    if (loop->epoch_link.is_cut) // as far as odom goes it may be anywhere
-        covariance_lost(tracked.covariance);
-    else
-        memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
+    memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);
     memcpy(tracked.velocity, result->velocity, sizeof tracked.velocity);
     tracked.knows_velocity = odometry->velocity_covariance_count == 36;
     memcpy(tracked.velocity_covariance, odometry->velocity_covariance,
@@ -346,6 +343,7 @@ static void fill_odometry(struct loop *loop, const struct capture_frame *frame, 
     }
     if (backend_is_searching(settings->backend) && result->state != TRACK_STATE_LOST)
         odometry->state = posed_State_STATE_SEARCHING;
+    odometry->is_cut = loop->epoch_link.is_cut;
     odometry->effort = message_effort(tracked ? loop->adapt.effort : TRACK_EFFORT_FULL);
     odometry->damaged_frames = shared_counter(settings->shared, SHARED_DAMAGED);
     odometry->dropped_frames = shared_counter(settings->shared, SHARED_DROPPED);
@@ -411,7 +409,7 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     }
     if (loop->settings->rig)
         rig_pose_put(loop->settings->rig, loop->settings->camera, frame, &result,
-                     odometry.has_map_from_odom ? &loop->T_map_odom : NULL);
+                     odometry.has_map_from_odom ? &loop->T_map_odom : NULL, odometry.is_cut);
     remember(loop, frame, &result, &odometry);
     if (frame->image.depth)
         image_send(loop->images, loop->settings->publish,

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "daemon/fill_messages.h"
+#include "daemon/rig_link.h"
 #include "daemon/rig_place.h"
 #include "daemon/twist_error.h"
 #include "gpu/model/rig_refine.h"
@@ -39,6 +40,7 @@ struct rig_pose {
     uint64_t next_seq;
     double previous_xyzw[4];
     struct twist_error twist_error;
+    struct rig_link link;
     int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
 };
 
@@ -70,6 +72,7 @@ int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *setti
         return -ENOMEM;
     }
     rig->settings = *settings;
+    rig->link.n_cameras = settings->n_cameras;
     snprintf(rig->odom_frame, sizeof rig->odom_frame, "%s", settings->odom_frame);
     snprintf(rig->base_frame, sizeof rig->base_frame, "%s", settings->base_frame);
     pthread_mutex_init(&rig->mutex, NULL);
@@ -189,6 +192,7 @@ static void put_ros(const struct rig_pose *rig, const struct rig_result *result,
     const posed_Vector3 *v = &odometry->linear_velocity, *w = &odometry->angular_velocity;
     struct ros_tracked tracked = {.time_ns = result->time_ns,
                                   .is_lost = result->quality != RIG_TRACKED,
+                                  .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_base,
                                   .velocity = {v->x, v->y, v->z, w->x, w->y, w->z},
                                   .knows_velocity = odometry->velocity_covariance_count == 36};
@@ -216,6 +220,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     odometry.seq = rig->next_seq;
     odometry.replay = rig->settings.replay;
     odometry.map_epoch = result->epoch;
+    odometry.is_cut = rig->link.is_cut;
     odometry.capture_monotonic_ns = rig->capture_ns;
     set_state(rig, result, &odometry);
     set_velocity(rig, result, &odometry);
@@ -233,6 +238,7 @@ static void send_poses(struct rig_pose *rig)
 {
     struct rig_result result;
     while (rig_next(rig->rig, &result)) {
+        rig_link_follow(&rig->link, result.epoch);
         send_pose(rig, &result);
         if (rig->file)
             write_pose(rig, &result);
@@ -250,7 +256,7 @@ static enum rig_quality quality_of(const struct track_result *result)
 }
 
 void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
-                  const struct track_result *result, const struct se3 *T_map_odom)
+                  const struct track_result *result, const struct se3 *T_map_odom, bool is_cut)
 {
     const struct rig_sight sight = {
         .time_ns = frame->image.time_ns - rig->ahead_ns[camera],
@@ -263,6 +269,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);
+    rig_link_put(&rig->link, camera, result->map_epoch, is_cut);
     // An image that came before says where the camera was, not where it is.
     if (!(frame->flags & CAPTURE_DUPLICATE) || result->state == TRACK_STATE_LOST)
         rig_put(rig->rig, camera, &sight);
@@ -282,6 +289,7 @@ void rig_pose_end(struct rig_pose *rig, uint32_t camera)
 {
     pthread_mutex_lock(&rig->mutex);
     rig_end(rig->rig, camera);
+    rig_link_end(&rig->link, camera);
     send_poses(rig);
     pthread_mutex_unlock(&rig->mutex);
 }

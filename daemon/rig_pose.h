@@ -48,9 +48,10 @@ void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
 // Poses go to ROS, too. Before the first put; it must outlive the last.
 void rig_pose_publish_to(struct rig_pose *rig, struct ros *ros);
 
-// The loop of camera `camera`, each frame. T_map_odom: of its map; NULL: it has none.
+// The loop of camera `camera`, each frame. T_map_odom: of its map; NULL: it has none. is_cut: its
+// poses do not connect to those before (epoch_link.h).
 void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_frame *frame,
-                  const struct track_result *result, const struct se3 *T_map_odom);
+                  const struct track_result *result, const struct se3 *T_map_odom, bool is_cut);
 
 // Its loop has ended.
 void rig_pose_end(struct rig_pose *rig, uint32_t camera);

@@ -29,7 +29,7 @@ struct field {
     const char *type_name;
 };
 
-#define MAX_FIELDS 37
+#define MAX_FIELDS 38
 
 struct message {
     const char *name;
@@ -129,7 +129,8 @@ static const struct message messages[] = {
       {"duplicate", 1025, BOOL, false, NULL},
       {"damaged", 1026, BOOL, false, NULL},
       {"map_from_odom", 1027, MESSAGE, false, ".foxglove.Pose"},
-      {"effort", 1028, INT32, false, NULL}}}, // Effort
+      {"effort", 1028, INT32, false, NULL}, // Effort
+      {"is_cut", 1029, BOOL, false, NULL}}},
     {"StageTimes",
      {{"upload_us", 1, FLOAT, false, NULL},
       {"filter_us", 2, FLOAT, false, NULL},

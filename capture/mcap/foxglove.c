@@ -9,6 +9,7 @@
 #define POSE_STATE         1005
 #define STATE_LOST         4
 #define POSE_MAP_FROM_ODOM 1027
+#define POSE_IS_CUT        1029
 
 #define MAX_STAMP_S UINT64_C(4000000000) // nanoseconds since 1970 have room for twice that
 
@@ -235,6 +236,8 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
         good = protobuf_get_field(&in, &value);
         if (good && value.number == POSE_STATE && value.type == PROTOBUF_VARINT)
             out->is_lost = value.number_value == STATE_LOST;
+        if (good && value.number == POSE_IS_CUT && value.type == PROTOBUF_VARINT)
+            out->is_cut = value.number_value != 0;
         if (!good || value.type != PROTOBUF_BYTES)
             continue;
         if (value.number == 1)

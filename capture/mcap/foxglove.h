@@ -73,6 +73,7 @@ struct foxglove_odometry {
     bool has_velocity_covariance;
     double velocity_covariance[36];
     bool is_lost; // the pose is the last valid one
+    bool is_cut;  // it does not connect to all before it in its frame
     bool has_map; // map_from_odom
     double map_position_m[3], map_orientation_xyzw[4];
 };

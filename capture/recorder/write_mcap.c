@@ -300,6 +300,7 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
         return 0;
     struct ros_tracked tracked = {
         .time_ns = time_ns,
+        .is_cut = odometry.is_cut,
         .T_odom_camera = se3_from_quaternion(odometry.orientation_xyzw, odometry.position_m),
         .knows_velocity = odometry.has_velocity_covariance};
     memcpy(tracked.covariance, odometry.covariance, sizeof tracked.covariance);

@@ -70,7 +70,12 @@ void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_bas
             j[6 * i + k + 3] = column[i];
         }
     }
-    propagate(j, tracked->covariance, out->covariance);
+    double covariance[36] = {0};
+    if (!tracked->is_cut)
+        memcpy(covariance, tracked->covariance, sizeof covariance);
+    else
+        add_floor(POSE_ERROR_LOST, covariance);
+    propagate(j, covariance, out->covariance);
     add_floor(ROS_POSE_FLOOR, out->covariance);
 
     const double *v = tracked->velocity, *w = tracked->velocity + 3;

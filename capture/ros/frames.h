@@ -18,6 +18,7 @@ struct se3 ros_optical_in_base(void);
 struct ros_tracked {
     int64_t time_ns;
     bool is_lost, is_predicted; // the pose is the last known one; where a dropped frame is expected
+    bool is_cut; // since an epoch that nobody asked for it may be anywhere, as far as odom goes
     struct se3 T_odom_camera;
     double covariance[36]; // errors of position and rotation, along and about the axes of odom
     double velocity[6];    // linear, angular; in the camera frame
@@ -34,7 +35,8 @@ struct ros_tracked {
 #define ROS_TWIST_FLOOR 1e-6 // (m/s)^2, (rad/s)^2
 
 // Pose (its covariance along odom's axes), and twist with its covariance (along the base's), as
-// nav_msgs/Odometry wants them. Of a velocity that is not known the variance is POSE_ERROR_LOST.
+// nav_msgs/Odometry wants them. POSE_ERROR_LOST is the variance of a velocity that is not known,
+// and of a pose that is cut, as odom is one unbroken frame.
 // frame_id and child_frame_id of *out are the caller's.
 void ros_pose_of_base(const struct ros_tracked *tracked, const struct se3 *T_base_optical,
                       struct ros_pose *out);

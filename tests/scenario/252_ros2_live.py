@@ -246,7 +246,9 @@ def check_lost(python):
                             text=True)
     check(peer.stdout.readline() == "ready\n", "the peer did not start")
     daemon = harness.Daemon("ros2:/camera/depth/image_rect_raw", "--set", "ros.publish=true",
-                            "--set", f"ros.domain={DOMAIN}", "--set", "tracker.restart_s=0.2")
+                            "--set", f"ros.domain={DOMAIN}", "--set", "tracker.restart_s=0.2",
+                            "--set", f"recorder.folder={harness.SCRATCH}", "--set",
+                            "recorder.start=lost", "--set", "recorder.format=ros2mcap")
 
     def has_good(epoch, n):
         return sum(p.map_epoch == epoch and p.state != messages.STATE_LOST
@@ -276,7 +278,32 @@ def check_lost(python):
           "before: tracking was lost" in told[0][1], f"{got['diagnostics']}")
     check(got["diagnostics"][-1][2]["map_epoch"] == "2" and
           "since map" not in got["diagnostics"][-1][1], f"{got['diagnostics'][-1]}")
+    check({t for t in odom if poses[t].is_cut} == {t for t in odom if poses[t].map_epoch == 1},
+          "is_cut of the poses")
+    check_recorded(python, harness.SCRATCH + "/lost.ros2.mcap", odom)
     print(f"lost: {len(lost)} frames without tf, then {told[0][1]}")
+
+
+RECORDED = """
+import json, sys
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+with open(sys.argv[1], "rb") as file:
+    reader = make_reader(file, decoder_factories=[DecoderFactory()])
+    print(json.dumps([[m.log_time, list(d.pose.covariance), list(d.twist.covariance)]
+                      for _, _, m, d in reader.iter_decoded_messages(topics=["/odom"])]))
+"""
+
+
+def check_recorded(python, path, odom):
+    """What is recorded says the same of each pose as what was sent."""
+    run = subprocess.run([python, "-c", RECORDED, path], stdout=subprocess.PIPE, text=True,
+                         check=True)
+    recorded = {row[0]: row for row in json.loads(run.stdout)}
+    check(set(odom) <= set(recorded), f"{len(odom)} sent, {len(recorded)} recorded")
+    for t, row in odom.items():
+        for sent, kept in zip(row[1:], recorded[t][1:], strict=True):
+            check(close(sent, kept, 1e-12 * max(sent)), f"{t}: {sent[::7]} sent, {kept[::7]} kept")
 
 
 # As rmw_cyclonedds has ROS_LOCALHOST_ONLY=1.

@@ -73,6 +73,9 @@ static void an_odometry(void **state)
     static const unsigned char lost[] = {0xe8, 0x3e, 4}, tracking[] = {0xe8, 0x3e, 2};
     assert_true(foxglove_get_odometry(lost, sizeof lost, &got) && got.is_lost);
     assert_true(foxglove_get_odometry(tracking, sizeof tracking, &got) && !got.is_lost);
+    static const unsigned char is_cut[] = {0xa8, 0x40, 1}; // field 1029
+    assert_true(foxglove_get_odometry(is_cut, sizeof is_cut, &got) && got.is_cut);
+    assert_true(foxglove_get_odometry(lost, sizeof lost, &got) && !got.is_cut);
     assert_true(foxglove_get_odometry(bytes, 0, &got));
     assert_false(got.has_map);
     assert_int_equal(got.time_ns, 0);

@@ -92,7 +92,7 @@ static const char whole[] = "# tum:a\n# tum:b\n0.1 0 0 0 0 0 1\n"
                             "clock 0.012500\n";
 
 // What posectl writes, cut at any byte: behind the place's line nothing but the whole file will do.
-static void test_cut(void **state)
+static void test_cut_file(void **state)
 {
     (void)state;
     char text[sizeof whole];
@@ -170,6 +170,7 @@ static uint32_t map_epoch;           // of the cameras
 static const struct se3 *T_map_odom; // of theirs, NULL: none
 static uint32_t frame_flags;         // of theirs
 static uint32_t n_finds;             // of theirs
+static bool is_cut;                  // their way
 
 static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x_m,
                 enum track_state state, enum track_reason reason)
@@ -184,7 +185,38 @@ static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x
         .n_finds = n_finds,
     };
     result.T_odom_camera.t_m[0] = x_m;
-    rig_pose_put(rig, camera, &frame, &result, T_map_odom);
+    rig_pose_put(rig, camera, &frame, &result, T_map_odom, is_cut);
+}
+
+// All are lost, and begin anew without anybody asking: what the rig says of its way.
+static void test_cut(void **state)
+{
+    (void)state;
+    char path[256];
+    struct rig_pose *rig;
+    scratch_write_text(&scratch, "beside.txt", "0.5 0 0 0 0 0 1\n");
+    struct rig_pose_settings settings = {.n_cameras = 2,
+                                         .patient = true,
+                                         .odom_frame = "rig/odom",
+                                         .base_frame = "camera",
+                                         .stop = never,
+                                         .log = scratch_log(&scratch)};
+    settings.places[1] = scratch_name(&scratch, "beside.txt", path);
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    for (int i = 0; i < 8; i++) {
+        const enum track_state state_of =
+            i == 2 || i == 3 ? TRACK_STATE_LOST : TRACK_STATE_TRACKING;
+        map_epoch = i < 4 ? 0 : i < 6 ? 1 : 2;
+        is_cut = i >= 4 && i < 6; // then both are reset
+        put(rig, 0, i * 40 * MS, 0, state_of, TRACK_REASON_NONE);
+        put(rig, 1, i * 40 * MS, 0.5, state_of, TRACK_REASON_NONE);
+        assert_int_equal(sent.timestamp.nanos, i * 40 * MS);
+        assert_int_equal(sent.is_cut, is_cut);
+    }
+    assert_int_equal(sent.map_epoch, 2);
+    map_epoch = 0;
+    n_sent = 0;
+    rig_pose_destroy(&rig);
 }
 
 // The second camera is found in its map, 1 m off what its odom has drifted to.
@@ -528,11 +560,15 @@ static void test_adjusted_in_part(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),     cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_cut),      cmocka_unit_test(test_bad_covariance),
-        cmocka_unit_test(test_poses),    cmocka_unit_test(test_finds),
-        cmocka_unit_test(test_adjusted), cmocka_unit_test(test_adjusted_in_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),
+                                       cmocka_unit_test(test_bad),
+                                       cmocka_unit_test(test_cut_file),
+                                       cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_bad_covariance),
+                                       cmocka_unit_test(test_poses),
+                                       cmocka_unit_test(test_finds),
+                                       cmocka_unit_test(test_adjusted),
+                                       cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);

@@ -120,6 +120,21 @@ static void a_first_pose(void **state)
     }
 }
 
+// After an epoch that nobody asked for: anywhere in odom, which goes on; its speed is known.
+static void a_pose_that_is_cut(void **state)
+{
+    (void)state;
+    struct ros_tracked tracked = still();
+    const struct se3 T_base_optical = ros_optical_in_base();
+    struct ros_pose pose;
+    tracked.is_cut = tracked.knows_velocity = true;
+    ros_pose_of_base(&tracked, &T_base_optical, &pose);
+    for (int i = 0; i < 6; i++) {
+        assert_true(pose.covariance[7 * i] >= POSE_ERROR_LOST);
+        assert_true(pose.twist_covariance[7 * i] == ROS_TWIST_FLOOR);
+    }
+}
+
 // Camera B half a metre to the right of A and turned to the right by 90 degrees: its base, too, in
 // the base's axes, wherever the cameras sit on theirs.
 static void a_base_in_a_base(void **state)
@@ -155,11 +170,9 @@ static void odom_in_a_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_camera_that_looks_ahead),
-        cmocka_unit_test(a_camera_on_an_arm),
-        cmocka_unit_test(a_velocity_on_an_arm),
-        cmocka_unit_test(a_first_pose),
-        cmocka_unit_test(odom_in_a_map),
+        cmocka_unit_test(a_camera_that_looks_ahead), cmocka_unit_test(a_camera_on_an_arm),
+        cmocka_unit_test(a_velocity_on_an_arm),      cmocka_unit_test(a_first_pose),
+        cmocka_unit_test(a_pose_that_is_cut),        cmocka_unit_test(odom_in_a_map),
         cmocka_unit_test(a_base_in_a_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rig_link.h"
+
+void rig_link_put(struct rig_link *link, uint32_t index, uint32_t epoch, bool is_cut)
+{
+    struct rig_link_camera *camera = &link->cameras[index];
+    const bool begins = camera->has_epoch && epoch != camera->epoch;
+    if (begins && is_cut) { // the newest counts: what the rig begins next is not what was asked for
+        for (uint32_t i = 0; i < link->n_cameras; i++)
+            link->cameras[i].is_reset = false;
+    } else if (begins || (camera->is_cut && !is_cut)) {
+        camera->is_reset = true;
+    }
+    camera->has_epoch = true;
+    camera->epoch = epoch;
+    camera->is_cut = is_cut;
+}
+
+void rig_link_end(struct rig_link *link, uint32_t camera)
+{
+    link->cameras[camera].has_ended = true;
+}
+
+void rig_link_follow(struct rig_link *link, uint32_t epoch)
+{
+    const bool begins = link->has_epoch && epoch != link->epoch;
+    bool any = false, all = true;
+    for (uint32_t i = 0; i < link->n_cameras; i++) {
+        any = any || link->cameras[i].is_reset;
+        all = all && (link->cameras[i].is_reset || link->cameras[i].has_ended);
+    }
+    link->has_epoch = true;
+    link->epoch = epoch;
+    if (begins)
+        link->is_cut = !any;
+    else if (any && all)
+        link->is_cut = false;
+    else
+        return;
+    for (uint32_t i = 0; i < link->n_cameras; i++)
+        link->cameras[i].is_reset = false;
+}
