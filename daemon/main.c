@@ -185,6 +185,7 @@ static int create_requests(struct daemon *daemon)
             .config = &camera->config,
             .recorder = camera->recorder,
             .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
+            .ahead_ns = camera->rig ? rig_pose_ahead_ns(camera->rig, i) : 0,
             .T_base_optical = camera->T_base_optical,
             .frames = camera->frames,
             .yield_frames = &camera->yield_frames,
@@ -338,6 +339,8 @@ static enum exit_code open_all(struct daemon *daemon)
                          &daemon->sink) != 0 ||
         create_ros(daemon) != 0)
         return EXIT_OTHER;
+    if (daemon->rig && daemon->recording.recorder)
+        rig_pose_record_to(daemon->rig, daemon->recording.recorder);
     if (create_requests(daemon) != 0 || create_http(daemon) != 0 || open_trajectories(daemon) != 0)
         return EXIT_OTHER;
     log_listen(daemon->log, publish_log_line, first->publish);

@@ -94,6 +94,7 @@ static int start_recording(const struct recording *recording, const struct confi
             .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
             .frame = shared_info(camera->shared)->camera_frame,
             .T_base_optical = &camera->T_base_optical,
+            .ahead_ns = camera->rig ? rig_pose_ahead_ns(camera->rig, i) : 0,
         };
     }
     const char *wanted = config->recorder.start;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the poses of a rig connect to those since it was begun or reset, as epoch_link.h has it of
-// a camera. An epoch of the rig begins where none of its cameras connects to its last pose, and goes
-// on from that. Where the camera that begins it was reset on request, that is where the poses begin;
-// else nobody knows the way between, until each camera that has not ended has been reset since, or
-// found in a loaded map: a reset of one is none of the rig, which the others carry on. Plain data,
-// all zero to begin with, and n_cameras.
+// Whether the poses of a rig connect to those since it was begun or reset, as epoch_link.h has it
+// of a camera. An epoch of the rig begins where none of its cameras connects to its last pose, and
+// goes on from that. Where the camera that begins it was reset on request, that is where the poses
+// begin; else nobody knows the way between, until each camera that has not ended has been reset
+// since, or found in a loaded map: a reset of one is none of the rig, which the others carry on.
+// Plain data, all zero to begin with, and n_cameras.
 #ifndef POSED_DAEMON_RIG_LINK_H
 #define POSED_DAEMON_RIG_LINK_H
 

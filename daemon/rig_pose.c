@@ -32,8 +32,9 @@ struct rig_pose {
     int64_t ahead_ns[CONFIG_MAX_CAMERAS]; // each camera's clock, of the first one's
     struct se3 T_base_camera[CONFIG_MAX_CAMERAS];
     struct trajectory_file *file;
-    struct ros *ros;       // NULL = none
-    pthread_mutex_t mutex; // of all that follows
+    struct ros *ros;           // NULL = none
+    struct recorder *recorder; // NULL = none
+    pthread_mutex_t mutex;     // of all that follows
     pthread_cond_t changed;
     struct rig *rig;
     struct rig_result last;
@@ -113,6 +114,11 @@ void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file)
 void rig_pose_publish_to(struct rig_pose *rig, struct ros *ros)
 {
     rig->ros = ros;
+}
+
+void rig_pose_record_to(struct rig_pose *rig, struct recorder *recorder)
+{
+    rig->recorder = recorder;
 }
 
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
@@ -229,8 +235,12 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
         put_ros(rig, result, &odometry);
     odometry.publish_monotonic_ns = clock_monotonic_ns();
     int n = wire_encode(posed_Odometry_fields, &odometry, bytes, sizeof bytes);
-    if (n > 0)
-        publish_send(rig->settings.publish, PUBLISH_POSE, bytes, (size_t)n);
+    if (n <= 0)
+        return;
+    publish_send(rig->settings.publish, PUBLISH_POSE, bytes, (size_t)n);
+    if (rig->recorder)
+        recorder_push_message(rig->recorder, RECORDER_RIG, RECORDER_TOPIC_RIG, result->time_ns,
+                              bytes, (size_t)n);
 }
 
 // With the mutex held, which makes the loops one sender.

@@ -5,6 +5,7 @@
 #define POSED_DAEMON_RIG_POSE_H
 
 #include "capture/capture.h"
+#include "capture/recorder/recorder.h"
 #include "daemon/config/config.h"
 #include "daemon/publish.h"
 #include "daemon/ros/ros.h"
@@ -47,6 +48,10 @@ void rig_pose_write_to(struct rig_pose *rig, struct trajectory_file *file);
 
 // Poses go to ROS, too. Before the first put; it must outlive the last.
 void rig_pose_publish_to(struct rig_pose *rig, struct ros *ros);
+
+// Poses go to recordings, too (recorder.h: RECORDER_RIG). Before the first put; it must outlive the
+// last.
+void rig_pose_record_to(struct rig_pose *rig, struct recorder *recorder);
 
 // The loop of camera `camera`, each frame. T_map_odom: of its map; NULL: it has none. is_cut: its
 // poses do not connect to those before (epoch_link.h).

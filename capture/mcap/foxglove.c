@@ -6,8 +6,11 @@
 #include "capture/mcap/protobuf.h"
 
 // What posed.proto's Pose has beyond foxglove.Odometry.
+#define POSE_PUBLISHED     1004
 #define POSE_STATE         1005
 #define STATE_LOST         4
+#define POSE_REASON        1006
+#define REASON_DROPPED     2
 #define POSE_MAP_FROM_ODOM 1027
 #define POSE_IS_CUT        1029
 
@@ -236,6 +239,10 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
         good = protobuf_get_field(&in, &value);
         if (good && value.number == POSE_STATE && value.type == PROTOBUF_VARINT)
             out->is_lost = value.number_value == STATE_LOST;
+        if (good && value.number == POSE_REASON && value.type == PROTOBUF_VARINT)
+            out->is_predicted = value.number_value == REASON_DROPPED;
+        if (good && value.number == POSE_PUBLISHED && value.type == PROTOBUF_VARINT)
+            out->published_ns = (int64_t)value.number_value;
         if (good && value.number == POSE_IS_CUT && value.type == PROTOBUF_VARINT)
             out->is_cut = value.number_value != 0;
         if (!good || value.type != PROTOBUF_BYTES)

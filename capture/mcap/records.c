@@ -17,13 +17,14 @@ struct channel {
 
 // A dialect's channels, beginning with MCAP_CHANNEL_DEPTH.
 static const struct {
-    const char *profile, *message_encoding, *schema_encoding;
+    const char *profile, *message_encoding, *schema_encoding, *rig_topic;
     uint16_t n_channels;
     struct channel channels[MCAP_END_CHANNELS];
 } dialects[] = {
     [MCAP_FOXGLOVE] = {"",
                        "protobuf",
                        "protobuf",
+                       "rig",
                        MCAP_CHANNEL_TF,
                        {[MCAP_CHANNEL_DEPTH] = {"depth", "depth/%s", "foxglove.RawImage"},
                         [MCAP_CHANNEL_CALIB] = {"calib", "calib/%s", "foxglove.CameraCalibration"},
@@ -32,6 +33,7 @@ static const struct {
     [MCAP_ROS2] = {"ros2",
                    "cdr",
                    "ros2msg",
+                   "/rig/odom",
                    MCAP_CHANNEL_TF_STATIC,
                    {[MCAP_CHANNEL_DEPTH] = {"/camera/depth/image_raw", "/%s/depth/image_raw",
                                             "sensor_msgs/msg/Image"},
@@ -102,6 +104,8 @@ static void put_pair(struct mcap_bytes *out, const char *key, const char *value)
 uint16_t mcap_channel_id(const struct mcap_content *content, uint32_t camera,
                          enum mcap_channel channel)
 {
+    if (channel == MCAP_CHANNEL_RIG)
+        return (uint16_t)(content->n_cameras * dialects[content->dialect].n_channels + 1);
     bool is_shared = content->dialect == MCAP_ROS2 &&
                      (channel == MCAP_CHANNEL_TF || channel == MCAP_CHANNEL_TF_STATIC);
     uint32_t first = is_shared ? 0 : camera * dialects[content->dialect].n_channels;
@@ -118,6 +122,8 @@ static uint16_t list_channels(const struct mcap_content *content, uint16_t out[M
             if (id == camera * n_each + k)
                 out[++n] = id;
         }
+    if (content->has_rig)
+        out[++n] = mcap_channel_id(content, 0, MCAP_CHANNEL_RIG);
     return n;
 }
 
@@ -125,13 +131,17 @@ static uint16_t list_channels(const struct mcap_content *content, uint16_t out[M
 static void put_channel(struct mcap_bytes *out, const struct mcap_content *content, uint16_t id)
 {
     const enum mcap_dialect dialect = content->dialect;
-    const uint16_t n_each = dialects[dialect].n_channels, kind = (uint16_t)((id - 1) % n_each + 1);
-    const struct mcap_camera *camera = &content->cameras[(id - 1) / n_each];
+    const bool is_rig = id == mcap_channel_id(content, 0, MCAP_CHANNEL_RIG);
+    const uint16_t n_each = dialects[dialect].n_channels;
+    const uint16_t kind = is_rig ? MCAP_CHANNEL_POSE : (uint16_t)((id - 1) % n_each + 1);
+    const struct mcap_camera *camera = &content->cameras[is_rig ? 0 : (id - 1) / n_each];
     const struct channel *channel = &dialects[dialect].channels[kind];
     char topic[MAX_TOPIC_BYTES], units[32], part[ROS_TOPIC_PART_BYTES];
     const char *name = strstr(channel->named, "%s");
     ros_topic_part(camera->name, part);
-    if (camera->name[0] && name)
+    if (is_rig)
+        snprintf(topic, sizeof topic, "%s", dialects[dialect].rig_topic);
+    else if (camera->name[0] && name)
         snprintf(topic, sizeof topic, "%.*s%s%s", (int)(name - channel->named), channel->named,
                  dialect == MCAP_ROS2 ? part : camera->name, name + 2);
     else
@@ -231,7 +241,7 @@ static void put_offset(struct mcap_bytes *out, enum mcap_opcode group, uint64_t 
 
 size_t mcap_chunk_index_bytes(const struct mcap_content *content)
 {
-    return 206 + 10 * (size_t)content->n_cameras * (MCAP_END_CHANNELS - 1);
+    return 206 + 10 * ((size_t)content->n_cameras * (MCAP_END_CHANNELS - 1) + content->has_rig);
 }
 
 void mcap_put_summary(struct mcap_bytes *out, const struct mcap_content *content, uint64_t start,

@@ -15,13 +15,14 @@ enum mcap_channel {
     MCAP_CHANNEL_TF,
     MCAP_CHANNEL_TF_STATIC, // of ROS only
     MCAP_END_CHANNELS,
+    MCAP_CHANNEL_RIG, // the one of all cameras together, where there is one; of the pose's schema
 };
 
 // What the messages are: protobuf with Foxglove's schemas, or CDR with those of ROS 2.
 enum mcap_dialect { MCAP_FOXGLOVE, MCAP_ROS2 };
 
 #define MCAP_MAX_CAMERAS  16
-#define MCAP_MAX_CHANNELS ((MCAP_END_CHANNELS - 1) * MCAP_MAX_CAMERAS + 1)
+#define MCAP_MAX_CHANNELS ((MCAP_END_CHANNELS - 1) * MCAP_MAX_CAMERAS + 2)
 
 struct mcap_camera {
     const char *name; // stands in its topics; "" where there is only one
@@ -32,6 +33,7 @@ struct mcap_content {
     enum mcap_dialect dialect;
     const struct mcap_camera *cameras;
     uint32_t n_cameras; // 1..MCAP_MAX_CAMERAS
+    bool has_rig;       // MCAP_CHANNEL_RIG
 };
 
 // The id of a camera's channel, 1..MCAP_MAX_CHANNELS - 1. Of ROS, tf and tf_static are one for all.

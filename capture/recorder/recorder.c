@@ -22,8 +22,13 @@
 #include "capture/ros/frames.h"
 #include "capture/ros/topic_name.h"
 #include "proto/clock.h"
+#include "proto/rig_fusion.h"
 
-#define SLOTS_PER_FRAME 3        // itself, pose and tf
+#define SLOTS_PER_FRAME 3 // itself, pose and tf
+// The rig's messages: with one frame of a camera may come those of all that waited for it. Of
+// another one's next frame is none read before as many have room again.
+#define RIG_ROOM        (RIG_MAX_AHEAD + RIG_MAX_CAMERAS)
+#define RIG_SLOTS       (2 * RIG_ROOM)
 #define MAX_NUMBER      9999     // behind a name that is taken
 #define LOOK_NS         10000000 // between two looks of the thread into an empty queue
 
@@ -35,12 +40,13 @@ struct slot {
     unsigned char message[RECORDER_MAX_MESSAGE_BYTES];
 };
 
-// A camera that is recorded.
+// A camera that is recorded; or, of which only n_waiting counts, the rig.
 struct recorded {
     char name[WRITER_NAME_BYTES], frame[WRITER_NAME_BYTES];
     struct capture_info info;
     bool has_place; // on a rig
     struct se3 T_rig_camera, T_base_optical;
+    int64_t ahead_ns;
     uint32_t n_kept;    // of its frames in the queue, those that have pixels
     uint32_t n_waiting; // its frames and messages in the queue
     bool has_ended;
@@ -60,11 +66,11 @@ struct recorder {
 
     // A recording, from start to the thread's last write.
     struct recorder_status status;
-    struct recorded cameras[RECORDER_MAX_CAMERAS];
+    struct recorded cameras[RECORDER_MAX_CAMERAS + 1]; // and behind them the rig
     uint32_t n_cameras;
-    int places[RECORDER_MAX_CAMERAS]; // of a camera's number among them, -1 = not recorded
-    bool anew;                        // an `info` has changed before the first frame
-    const char *stop_reason;          // a literal
+    int places[RECORDER_RIG + 1]; // of a camera's number among them, -1 = not recorded
+    bool anew;                    // an `info` has changed before the first frame
+    const char *stop_reason;      // a literal
     void *writer;
     struct slot *slots; // frames and messages in the order of their coming
     uint32_t n_slots;
@@ -225,17 +231,24 @@ static int write_one(struct recorder *recorder)
     return 0;
 }
 
+static void list_cameras(const struct recorder *recorder, const struct recorded *cameras,
+                         uint32_t n_cameras, struct writer_camera out[RECORDER_MAX_CAMERAS])
+{
+    for (uint32_t i = 0; i < n_cameras; i++)
+        out[i] = (struct writer_camera){cameras[i].name,
+                                        &cameras[i].info,
+                                        cameras[i].has_place ? &cameras[i].T_rig_camera : NULL,
+                                        cameras[i].frame,
+                                        &recorder->ros_frames,
+                                        cameras[i].T_base_optical,
+                                        cameras[i].ahead_ns};
+}
+
 static int open_writer(struct recorder *recorder, const char *name, enum recorder_format format,
                        const struct recorded *cameras, uint32_t n_cameras, void **out)
 {
     struct writer_camera list[RECORDER_MAX_CAMERAS];
-    for (uint32_t i = 0; i < n_cameras; i++)
-        list[i] = (struct writer_camera){cameras[i].name,
-                                         &cameras[i].info,
-                                         cameras[i].has_place ? &cameras[i].T_rig_camera : NULL,
-                                         cameras[i].frame,
-                                         &recorder->ros_frames,
-                                         cameras[i].T_base_optical};
+    list_cameras(recorder, cameras, n_cameras, list);
     return recordings_format(format)->open(out, recorder->folder, name, list, n_cameras);
 }
 
@@ -244,7 +257,7 @@ static int open_writer(struct recorder *recorder, const char *name, enum recorde
 static int begin_anew(struct recorder *recorder)
 {
     const struct writer_format *format = recordings_format(recorder->status.format);
-    struct recorded cameras[RECORDER_MAX_CAMERAS];
+    struct recorded cameras[RECORDER_MAX_CAMERAS + 1];
     void *writer = NULL;
     memcpy(cameras, recorder->cameras, sizeof cameras);
     recorder->anew = false;
@@ -410,7 +423,8 @@ void recorder_destroy(struct recorder **recorder_in)
 
 static int take_slots(struct recorder *recorder)
 {
-    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames * recorder->n_cameras;
+    recorder->n_slots = SLOTS_PER_FRAME * recorder->settings.queue_frames * recorder->n_cameras +
+                        (recorder->places[RECORDER_RIG] < 0 ? 0 : RIG_SLOTS);
     size_t n_bytes = recorder->n_slots * sizeof *recorder->slots;
     recorder->slots = malloc(n_bytes);
     if (!recorder->slots)
@@ -468,9 +482,10 @@ static const char *bad_start(const char *name, enum recorder_format format,
 static void set_cameras(struct recorder *recorder, const struct recorder_camera *cameras,
                         uint32_t n_cameras)
 {
+    struct writer_camera list[RECORDER_MAX_CAMERAS];
     pthread_mutex_lock(&recorder->lock);
     recorder->n_cameras = n_cameras;
-    for (uint32_t i = 0; i < RECORDER_MAX_CAMERAS; i++)
+    for (uint32_t i = 0; i <= RECORDER_RIG; i++)
         recorder->places[i] = -1;
     for (uint32_t i = 0; i < n_cameras; i++) {
         const struct se3 *place = cameras[i].T_rig_camera, *base = cameras[i].T_base_optical;
@@ -478,13 +493,18 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
             (struct recorded){.info = *cameras[i].info,
                               .has_place = place != NULL,
                               .T_rig_camera = place ? *place : se3_identity(),
-                              .T_base_optical = base ? *base : ros_optical_in_base()};
+                              .T_base_optical = base ? *base : ros_optical_in_base(),
+                              .ahead_ns = cameras[i].ahead_ns};
         snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
         snprintf(recorder->cameras[i].frame, WRITER_NAME_BYTES, "%s",
                  cameras[i].frame ? cameras[i].frame : "camera");
         recorder->places[cameras[i].number] = (int)i;
         recorder->status.cameras |= UINT32_C(1) << cameras[i].number;
     }
+    list_cameras(recorder, recorder->cameras, n_cameras, list);
+    recorder->cameras[n_cameras] = (struct recorded){0};
+    if (writer_has_rig(list, n_cameras))
+        recorder->places[RECORDER_RIG] = (int)n_cameras;
     pthread_mutex_unlock(&recorder->lock);
 }
 
@@ -651,10 +671,13 @@ void recorder_recalibrate(struct recorder *recorder, uint32_t camera,
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// How many slots the camera may yet take: each has its share, whatever the others do. Lock held.
+// How many slots the camera, or the rig, may yet take: each has its share, whatever the others do.
+// Lock held.
 static uint32_t free_slots_of(const struct recorder *recorder, const struct recorded *recorded)
 {
-    return SLOTS_PER_FRAME * recorder->settings.queue_frames - recorded->n_waiting;
+    const bool is_rig = recorded == &recorder->cameras[recorder->n_cameras];
+    return (is_rig ? RIG_SLOTS : SLOTS_PER_FRAME * recorder->settings.queue_frames) -
+           recorded->n_waiting;
 }
 
 // The next free slot, for this camera; NULL when its part of the queue is full. Lock held.
@@ -713,8 +736,10 @@ bool recorder_has_room(struct recorder *recorder, uint32_t camera)
 {
     pthread_mutex_lock(&recorder->lock);
     const struct recorded *recorded = find_camera(recorder, camera);
+    const struct recorded *rig = find_camera(recorder, RECORDER_RIG);
     const bool has_room = !recorded || (recorded->n_kept < recorder->settings.queue_frames &&
-                                        free_slots_of(recorder, recorded) >= SLOTS_PER_FRAME);
+                                        free_slots_of(recorder, recorded) >= SLOTS_PER_FRAME &&
+                                        (!rig || free_slots_of(recorder, rig) >= RIG_ROOM));
     pthread_mutex_unlock(&recorder->lock);
     return has_room;
 }

@@ -41,7 +41,12 @@ enum recorder_event {
 enum recorder_topic {
     RECORDER_TOPIC_POSE, // posed.Odometry, whose first fields are foxglove.Odometry's
     RECORDER_TOPIC_TF,   // FrameTransform
+    RECORDER_TOPIC_RIG,  // posed.Odometry of the rig, of RECORDER_RIG
 };
+
+// The number by which the rig's messages are pushed; they are held where the first camera of the
+// recording, whose place is the identity, and another one have a T_rig_camera.
+#define RECORDER_RIG RECORDER_MAX_CAMERAS
 
 #define RECORDER_MAX_MESSAGE_BYTES 2048
 
@@ -128,6 +133,7 @@ struct recorder_camera {
     const struct se3 *T_rig_camera;   // where it sits on the rig; NULL = it is part of none
     const char *frame;                // of its images in mcap, as in the messages; NULL = "camera"
     const struct se3 *T_base_optical; // of its own base in ros2mcap; NULL = in its middle, forward
+    int64_t ahead_ns;                 // on a rig: its clock, of the first one's
 };
 
 // Whether a recording of this format can hold several cameras.
@@ -179,7 +185,8 @@ void recorder_push(struct recorder *recorder, uint32_t camera, const struct capt
 bool recorder_has_room(struct recorder *recorder, uint32_t camera);
 
 // Takes a copy of an encoded message for an MCAP recording; other formats leave it out, as is one
-// above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread.
+// above RECORDER_MAX_MESSAGE_BYTES. As quick as recorder_push, and to be called by the same thread;
+// those of RECORDER_RIG by one thread at a time, which pushes frames of a camera.
 void recorder_push_message(struct recorder *recorder, uint32_t camera, enum recorder_topic topic,
                            int64_t time_ns, const void *message, size_t n_bytes);
 

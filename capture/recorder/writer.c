@@ -9,6 +9,19 @@
 
 #include "capture/io/folder.h"
 #include "capture/recording/sidecar.h"
+#include "proto/se3.h"
+
+bool writer_has_rig(const struct writer_camera *cameras, uint32_t n_cameras)
+{
+    const struct se3 identity = se3_identity();
+    if (!cameras[0].T_rig_camera ||
+        memcmp(cameras[0].T_rig_camera, &identity, sizeof identity) != 0)
+        return false;
+    for (uint32_t i = 1; i < n_cameras; i++)
+        if (cameras[i].T_rig_camera)
+            return true;
+    return false;
+}
 
 int writer_check(int fd)
 {

@@ -18,6 +18,7 @@ struct writer_camera {
     // Of ROS.
     const struct recorder_frames *ros_frames;
     struct se3 T_base_optical;
+    int64_t ahead_ns; // on a rig: its clock, of the first one's
 };
 
 struct writer_format {
@@ -45,7 +46,7 @@ struct writer_format {
     // Optional: writes what was held back, and corrects *bytes to what the recording takes.
     int (*flush)(void *state, uint64_t *bytes);
 
-    // Optional: a message of recorder_push_message.
+    // Optional: a message of recorder_push_message. Of RECORDER_TOPIC_RIG `camera` is no number.
     int (*message)(void *state, uint32_t camera, enum recorder_topic topic, int64_t time_ns,
                    const void *data, size_t n_bytes);
 
@@ -61,6 +62,10 @@ extern const struct writer_format writer_klg;
 extern const struct writer_format writer_mcap;
 extern const struct writer_format writer_ros2mcap;
 extern const struct writer_format writer_tum;
+
+// Whether these are the cameras of a rig, of which the first one's frame is the rig's: then there
+// may be messages of RECORDER_TOPIC_RIG.
+bool writer_has_rig(const struct writer_camera *cameras, uint32_t n_cameras);
 
 // Appends to a file; when that fails, the file is cut back to what it was. -ESTALE: the file has
 // been removed, and nobody will find what is written.

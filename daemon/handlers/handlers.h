@@ -33,6 +33,7 @@ struct handlers {
     const struct config *config;    // as started: for the keys that never change
     struct recorder *recorder;      // NULL = no recordings
     const struct se3 *T_rig_camera; // where it sits on the rig, NULL = it is part of none
+    int64_t ahead_ns;               // on a rig: its clock, of the first one's
     struct se3 T_base_optical;      // for recordings of ROS: of its own base_link
     struct frames *frames;
     struct yield_frames *yield_frames;

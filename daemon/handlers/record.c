@@ -39,6 +39,7 @@ static uint32_t list_cameras(const struct handlers *handlers, const char *name,
                 .T_rig_camera = one->T_rig_camera,
                 .frame = shared_info(one->shared)->camera_frame,
                 .T_base_optical = &one->T_base_optical,
+                .ahead_ns = one->ahead_ns,
             };
     }
     if (n == 1)

@@ -9,8 +9,8 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "capture/ros/rig_tf.h"
 #include "capture/ros/topic_name.h"
-#include "daemon/ros/rig_tf.h"
 #include "daemon/ros/ros.h"
 
 // A frame's pose, and its camera where somebody subscribes to that.

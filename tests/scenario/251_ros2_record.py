@@ -3,7 +3,8 @@
 depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses, also
 where invalid pixels are 65535, which to ROS is a depth. Frames and the camera's place on the base
 are those of the settings.
-Of a rig, its frames are one tree (ros_tree.py)."""
+Of a rig, its frames are one tree (ros_tree.py), /rig/odom has its one pose, and tf goes on with it
+where the first camera is covered."""
 import glob
 import os
 import subprocess
@@ -47,6 +48,60 @@ def check_rig(python):
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(run.stdout[-1500:])
     check(run.returncode == 0 and "one tree of 8 frames" in run.stdout, "the rig is no tree")
+
+
+COVERED = """
+import sys, numpy
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from ros_read import of_message
+tf, rig = {}, {}
+with open(sys.argv[1], "rb") as file:
+    reader = make_reader(file, decoder_factories=[DecoderFactory()])
+    for _, channel, raw, message in reader.iter_decoded_messages(log_time_order=False):
+        if channel.topic == "/rig/odom":
+            p = message.pose.pose.position
+            assert (message.header.frame_id, message.child_frame_id) == ("rig/odom",
+                                                                         "front/base_link")
+            rig[raw.log_time] = numpy.array([p.x, p.y, p.z])
+        for t in message.transforms if channel.topic == "/tf" else ():
+            if t.child_frame_id == "front/base_link":
+                assert raw.log_time not in tf, raw.log_time
+                tf[raw.log_time] = of_message(t.transform)[:3, 3]
+stamps = sorted(tf)
+both = [t for t in stamps if t in rig]
+print(len(rig), len(both), max(b - a for a, b in zip(stamps, stamps[1:])) * 1e-9,
+      max(numpy.linalg.norm(tf[t] - rig[t]) for t in both))
+"""
+COVER = range(20, 70)
+
+
+def check_rig_covered(python):
+    """The first camera is covered and looks again: until then tf is where the other one has the
+    rig."""
+    conf, rig, n = harness.SCRATCH + "/covered.conf", harness.SCRATCH + "/beside.txt", 90
+    with open(rig, "w") as file:
+        file.write("0.1 0 0 0 0 0 1\n")
+    with open(conf, "w") as file:
+        file.write(f"[camera front]\nsource = synth:room,frames={n},"
+                   f"cover={COVER.start}:{len(COVER)}\n"
+                   f"[camera side]\nsource = synth:room,seed=2,frames={n},mount=0.1:0:0:0:0:0\n"
+                   f"rig = {rig}\n")
+    daemon = harness.Daemon(None, "-c", conf, "--set", "recorder.folder=" + harness.SCRATCH,
+                            "--set", "recorder.start=covered", "--set",
+                            "recorder.format=ros2mcap", "--set", "recorder.queue_frames=2",
+                            collect=False)
+    daemon.wait()
+    run = subprocess.run([python, "-c", COVERED, harness.SCRATCH + "/covered.ros2.mcap"],
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         cwd=harness.SOURCE + "/tests/scenario")
+    check(run.returncode == 0, run.stdout)
+    n_rig, n_both, widest_s, away_m = (float(x) for x in run.stdout.split())
+    print(f"covered: {n_rig:g} poses of the rig, {n_both:g} in tf, at most {widest_s:.2f} s apart, "
+          f"{away_m * 1e3:.1f} mm away")
+    check(n_rig == n, "poses of the rig")
+    check(n_both > n - 3 and widest_s < 0.1, "tf stands still while the first camera is covered")
+    check(away_m < 0.005, "tf is not where the rig is")
 
 
 MARK = """
@@ -96,6 +151,7 @@ def scenario():
         check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the replay has other poses")
         check(f"{units} depth units" in again.log(), "the replay has other units")
     check_rig(python)
+    check_rig_covered(python)
 
 
 harness.run(scenario)

@@ -154,8 +154,9 @@ def check_rig_goes_on(python, conf, rig):
                             text=True)
     check(peer.stdout.readline() == "ready\n", "the peer did not start")
     daemon = harness.Daemon(None, "-c", conf, "--set", "ros.publish=true", "--set",
-                            f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1", speed=1,
-                            collect=False)
+                            f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1", "--set",
+                            f"recorder.folder={harness.SCRATCH}", "--set", "recorder.start=goes_on",
+                            "--set", "recorder.format=ros2mcap", speed=1, collect=False)
     goes_on = "no pose of front/odom for 1.5 s: tf goes on by left/odom"
     daemon.wait_for(lambda: goes_on in daemon.log(), "tf goes on")
     time.sleep(1)
@@ -168,6 +169,21 @@ def check_rig_goes_on(python, conf, rig):
     check(n_after > 15 and sorted(set(stamps)) == stamps, f"{stamps}")
     widest_s = max(b - a for a, b in zip(stamps, stamps[1:])) * 1e-9
     check(widest_s < 0.5, f"tf has a gap of {widest_s:.2f} s: {stamps}")
+    run = subprocess.run([python, "-c", RECORDED_TF, harness.SCRATCH + "/goes_on.ros2.mcap"],
+                         stdout=subprocess.PIPE, text=True, check=True)
+    recorded = [t for t in json.loads(run.stdout) if t >= stamps[0]]
+    check(recorded == stamps, f"the recording's tf: {recorded}, and live {stamps}")
+
+
+RECORDED_TF = """
+import json, sys
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+with open(sys.argv[1], "rb") as file:
+    reader = make_reader(file, decoder_factories=[DecoderFactory()])
+    print(json.dumps([m.log_time for _, _, m, d in reader.iter_decoded_messages(topics=["/tf"])
+                      if d.transforms[-1].child_frame_id.endswith("base_link")]))
+"""
 
 
 def check_rig(python):

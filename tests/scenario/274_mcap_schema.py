@@ -89,10 +89,16 @@ def decoded(kind, topic):
 
 
 def check_rig(folder):
-    """The other cameras stand still in the first one's frame, where the rig's files have them;
-    those of no rig move each in its own odom."""
+    """Topic rig has the one pose of all. The other cameras stand still in the first one's frame,
+    where the rig's files have them; those of no rig move each in its own odom."""
     for name, is_rig in (("rig", True), ("apart", False)):
         topics = record_rig(folder, name, is_rig)
+        of_rig = decoded(messages.Odometry, topics.get("rig", []))
+        check([p.timestamp for p in of_rig] == [m.timestamp for m in decoded(
+            messages.Odometry, topics["pose/front"])][:len(of_rig)], "stamps of the rig")
+        check(len(of_rig) == (N_FRAMES if is_rig else 0), f"{len(of_rig)} poses of the rig")
+        check({(p.frame_id, p.body_frame_id) for p in of_rig} <= {("rig/odom", "front/camera")},
+              "frames of the rig's pose")
         for camera in ("front", *PLACES):
             for topic, kind in (("depth", messages.RawImage),
                                 ("calib", messages.CameraCalibration)):

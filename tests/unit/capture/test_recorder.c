@@ -249,8 +249,8 @@ static void who_asks_for_room_loses_no_frame(void **state)
 {
     (void)state;
     static const unsigned char message[100] = {1};
-    const struct recorder_camera cameras[] = {{0, "a", &recording_info, NULL, NULL, NULL},
-                                              {1, "b", &recording_info, NULL, NULL, NULL}};
+    const struct recorder_camera cameras[] = {{.number = 0, .name = "a", .info = &recording_info},
+                                              {.number = 1, .name = "b", .info = &recording_info}};
     const uint64_t n_frames = 60;
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;
@@ -330,8 +330,9 @@ static void keep_lines(void *user, enum log_level level, const char *line)
 static void names_that_are_one_in_topics(void **state)
 {
     (void)state;
-    const struct recorder_camera cameras[] = {{0, "left-1", &recording_info, NULL, NULL, NULL},
-                                              {1, "left_1", &recording_info, NULL, NULL, NULL}};
+    const struct recorder_camera cameras[] = {
+        {.number = 0, .name = "left-1", .info = &recording_info},
+        {.number = 1, .name = "left_1", .info = &recording_info}};
     char lines[1024] = "", path[300];
     struct recorder_settings settings = recording_settings();
     struct recorder *recorder;

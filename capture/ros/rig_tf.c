@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ros/rig_tf.h"
+#include "capture/ros/rig_tf.h"
 
 static const struct rig_tf_pose *kept_of(const struct rig_tf_camera *camera, uint32_t i)
 {

@@ -5,8 +5,8 @@
 // camera, from where the first one's ended: with all that came of it meanwhile. Until then tf says
 // nothing of a lost one's last pose while another one knows better. It then stays with that one as
 // long as it delivers, so that tf does not jump back when the first returns.
-#ifndef POSED_DAEMON_ROS_RIG_TF_H
-#define POSED_DAEMON_ROS_RIG_TF_H
+#ifndef POSED_CAPTURE_ROS_RIG_TF_H
+#define POSED_CAPTURE_ROS_RIG_TF_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "daemon/ros/rig_tf.h"
+#include "capture/ros/rig_tf.h"
 
 #define PERIOD_NS INT64_C(33000000)
 #define AHEAD_NS  INT64_C(40000000) // of the second camera's clock
