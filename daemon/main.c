@@ -27,6 +27,7 @@
 #include "daemon/ros/ros.h"
 #include "daemon/signals.h"
 #include "proto/clock.h"
+#include "proto/rig_fusion.h"
 
 _Static_assert(CONFIG_MAX_CAMERAS <= ROS_MAX_SOURCES, "enlarge ROS_MAX_SOURCES");
 
@@ -280,6 +281,17 @@ static int create_publish(struct daemon *daemon)
     return error;
 }
 
+// The rig's poses are told at the first camera's stamps, where that delivers.
+static void tell_slow(const struct camera *camera)
+{
+    const int64_t period_ns = capture_info(camera->capture)->period_ns;
+    if (period_ns > RIG_GAP_NS)
+        log_to(&camera->sink, LOG_LEVEL_WARNING,
+               "%.1f frames/s are too few for the rig, which interpolates over %lld ms at most: "
+               "it has of this camera only what is of the first one's stamps",
+               1e9 / (double)period_ns, (long long)(RIG_GAP_NS / 1000000));
+}
+
 static int create_rig(struct daemon *daemon)
 {
     static struct config config; // large
@@ -298,8 +310,11 @@ static int create_rig(struct daemon *daemon)
         .stop = must_stop,
         .log = daemon->sink,
     };
-    for (uint32_t i = 0; i < daemon->n_cameras; i++)
+    for (uint32_t i = 0; i < daemon->n_cameras; i++) {
         settings.places[i] = daemon->cameras[i].config.camera_rig;
+        if (i > 0)
+            tell_slow(&daemon->cameras[i]);
+    }
     int error = rig_pose_create(&daemon->rig, &settings);
     for (uint32_t i = 0; i < daemon->n_cameras && !error; i++)
         daemon->cameras[i].rig = daemon->rig;

@@ -37,7 +37,9 @@
 #define RIG_MAX_AHEAD   128       // frames of one camera that are kept for the others
 #define RIG_WAIT_NS     100000000 // others are waited for so long, by the time stamps
 #define RIG_SILENT_NS   500000000 // so far behind the newest: silent, and waited for no more
-#define RIG_GAP_NS      150000000 // no pose is interpolated over more
+// No pose is interpolated over more: of a camera with fewer than 7 frames a second the rig has only
+// what is of the stamps at which poses are told.
+#define RIG_GAP_NS      150000000
 
 // What a camera says of one frame.
 enum rig_quality {

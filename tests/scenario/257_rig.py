@@ -3,7 +3,8 @@
 its own sensor. The transform between them is found from their motions, its error is what the
 covariance says; a rig that turns about one axis, and recordings without a common time, are told
 of, and so is one recording beside itself. So is a clock that is ahead, which the daemon's rig pose
-takes off. The cameras' own errors, which are learnt on the way, are written, and the daemon takes
+takes off. Cameras of few frames a second are calibrated, too, and the daemon says what the rig has
+of them. The cameras' own errors, which are learnt on the way, are written, and the daemon takes
 them out.
 
 usage: 257_rig.py [SENSOR [FRAMES [SEED]]]    `unkind 900 SEED`: what is required is for such"""
@@ -76,6 +77,34 @@ def check_clocks():
     check(bad.returncode != 0 and "rig.txt:12: clock: seconds" in bad.stderr, bad.stderr)
 
 
+def check_slow():
+    """Two cameras at one place of 7.5 frames a second, each between the other's; and one of 5."""
+    a, b, rig = (f"{harness.SCRATCH}/{name}" for name in ("slow-a", "slow-b", "slow.txt"))
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room", a, "--frames", str(FRAMES)],
+                   check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(a, b)
+    with open(a + "/depth.txt") as file:
+        rows = [line for line in file if line[0] != "#"]
+    for folder, first, step in ((a, 0, 4), (b, 2, 4)):
+        with open(folder + "/depth.txt", "w") as file:
+            file.writelines(rows[first::step])
+    found = calibrate(f"tum:{a}", f"tum:{b}")
+    check(found["motions"] > 20, f"{found['motions']} motions")
+    check_at_most(math.hypot(*found["translation_m"]), ERROR_M, "translation, 7.5 frames/s [m]")
+    conf = harness.SCRATCH + "/slow.conf"
+    with open(rig, "w") as file:
+        file.write("0 0 0 0 0 0 1\n")
+    with open(conf, "w") as file:
+        file.write(f"[camera a]\nsource = tum:{a}\n[camera b]\nsource = tum:{b}\nrig = {rig}\n")
+    for step, is_told in ((4, False), (6, True)):
+        with open(b + "/depth.txt", "w") as file:
+            file.writelines(rows[2::step])
+        daemon = harness.Daemon(None, "-c", conf, "--set", "capture.frames=5", collect=False)
+        daemon.wait()
+        says = "b: 5.0 frames/s are too few for the rig, which interpolates over 150 ms at most"
+        check((says in daemon.log()) == is_told, daemon.log())
+
+
 def check_fields():
     """Cameras with fields of their own: both are written, and each is its camera's."""
     rig = harness.SCRATCH + "/fields.txt"
@@ -120,6 +149,7 @@ def scenario():
     if SEED:
         return
     check_clocks()
+    check_slow()
     check_fields()
     calibrate(camera("room", 1, "frames=20"), camera("room", 2, "frames=20", mount), code=1,
               says="motions of 1.5 s that both recordings have")

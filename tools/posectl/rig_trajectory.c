@@ -11,7 +11,10 @@
 #include "proto/se3.h"
 #include "tools/posectl/posectl.h"
 
-#define GAP_NS 100000000LL // no pose is interpolated over more
+// No pose is interpolated over more than so long, or, where that is longer, than so many median
+// periods of the recording: a frame or two may be lost.
+#define GAP_NS      100000000LL
+#define GAP_PERIODS 3
 
 // Of one recording, while it is tracked.
 struct pass {
@@ -21,7 +24,7 @@ struct pass {
     struct calibrate *calibrate; // NULL: nothing is learnt
     float *map;                  // of CALIBRATE_MAP_LEVEL
     uint64_t n_frames, calibrate_step;
-    int64_t view_ns;
+    int64_t view_ns, gap_ns;
 };
 
 static int open_pass(struct pass *pass, const char *source, enum gpu_backend backend,
@@ -41,6 +44,7 @@ static int open_pass(struct pass *pass, const char *source, enum gpu_backend bac
     }
     pass->n_frames = info->n_frames;
     pass->calibrate_step = (info->n_frames + CALIBRATE_MAX_FRAMES - 1) / CALIBRATE_MAX_FRAMES;
+    pass->gap_ns = GAP_PERIODS * info->period_ns > GAP_NS ? GAP_PERIODS * info->period_ns : GAP_NS;
     pass->view_ns = WAY_VIEW_NS;
     while ((int64_t)info->n_frames * info->period_ns / pass->view_ns >= WAY_MAX_VIEWS)
         pass->view_ns *= 2;
@@ -122,6 +126,7 @@ static int track_all(struct pass *pass, struct way *way)
     struct track_result result;
     int status;
     way->camera = capture_info(pass->capture)->camera;
+    way->gap_ns = pass->gap_ns;
     way->sights = malloc(pass->n_frames * sizeof *way->sights);
     if (!way->sights)
         return -ENOMEM;
@@ -217,7 +222,7 @@ bool way_pose_at(const struct way *way, int64_t time_ns, struct way_sight *out)
         *(way->sights[middle].time_ns <= time_ns ? &low : &high) = middle;
     }
     const struct way_sight *a = &way->sights[low], *b = &way->sights[high];
-    if (b->time_ns - a->time_ns > GAP_NS || a->epoch != b->epoch)
+    if (b->time_ns - a->time_ns > way->gap_ns || a->epoch != b->epoch)
         return false;
     double twist[6], part = (double)(time_ns - a->time_ns) / (double)(b->time_ns - a->time_ns);
     struct se3 moved = se3_between(&a->T_odom_camera, &b->T_odom_camera);

@@ -31,6 +31,7 @@ struct way {
     struct intrinsics camera;
     struct way_sight *sights; // of frames that were tracked well
     size_t n;
+    int64_t gap_ns;         // no pose is interpolated over more
     enum track_reason lack; // of the last frame that was not; NONE: all were
     struct way_view views[WAY_MAX_VIEWS];
     size_t n_views;
