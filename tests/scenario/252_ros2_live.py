@@ -98,6 +98,7 @@ def check_exchange(daemon, got, encoding, n_frames):
     check(all(row[3:6] == [480, 640, 2560] for row in got["depth"]), "size of the images")
     values = [x for x in got["depth"][-1][6] if not math.isnan(x)]
     check(values and all(0.3 < x < 10 for x in values), f"depths {values}")
+    check(len(values) < len(got["depth"][-1][6]) or encoding == "32FC1", "65535 is a depth")
     check(got["info"][0][1:] == [480, 640, [525, 0, 319.5, 0, 525, 239.5, 0, 0, 1]], "camera info")
     check(got["diagnostics"] and got["diagnostics"][-1][1] == "posed: tracker" and
           int(got["diagnostics"][-1][3]["captured"]) > 0, f"diagnostics {got['diagnostics'][-1:]}")
