@@ -93,7 +93,8 @@ enum capture_flag {
     // Live: from this frame on capture_info tells of another camera: one that was plugged in later,
     // or in place of the first. Only camera, units_per_m and zero_plane change, never the size.
     CAPTURE_RECALIBRATED = 16,
-    // Live: the times from this frame on are of another clock, which is behind the one before it
+    // Live: the times from this frame on are of another clock, one that is behind the one before
+    // it; or of the machine's own, which was set, either way
     CAPTURE_NEW_CLOCK = 32,
 };
 

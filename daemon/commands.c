@@ -82,7 +82,7 @@ void commands_begin_clock(struct loop *loop)
 {
     const struct se3 T = backend_pose(loop->settings->backend);
     if (loop->next_seq > 0)
-        reset(loop, &T, EPOCH_BY_CLOCK, "the images' clock was set back: reset");
+        reset(loop, &T, EPOCH_BY_CLOCK, "the images' clock was set: reset");
 }
 
 void commands_run(struct loop *loop)

@@ -7,7 +7,7 @@ static const char *const reasons[] = {
     [EPOCH_BY_TRACKER] = "tracking was lost, and began anew at the last pose",
     [EPOCH_BY_REQUEST] = "",
     [EPOCH_BY_MAP] = "",
-    [EPOCH_BY_CLOCK] = "the images' clock was set back",
+    [EPOCH_BY_CLOCK] = "the images' clock was set",
     [EPOCH_BY_CAMERA] = "the camera is another one",
     [EPOCH_BY_DEVICE] = "the device failed",
 };

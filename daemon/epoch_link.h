@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the poses of a camera connect to those since it was begun or reset on request: a map
-// epoch that nobody asked for (lost for long, a clock that was set back, another camera) goes on
+// epoch that nobody asked for (lost for long, a clock that was set, another camera) goes on
 // from the last pose, without the way that the camera went meanwhile. The frame loop's; plain data,
 // all zero to begin with.
 #ifndef POSED_DAEMON_EPOCH_LINK_H

@@ -15,6 +15,7 @@
 #include "capture/kinect/device_clock.h"
 #include "capture/kinect/disparity.h"
 #include "capture/kinect/kinect.h"
+#include "capture/live_clock.h"
 #include "capture/live_queue.h"
 #include "capture/reconnect.h"
 #include "proto/clock.h"
@@ -28,8 +29,8 @@
 struct kinect {
     struct log_sink log;
     char which[64]; // index or serial number
+    char name[72];  // "kinect 0", for the log
     double units_per_m;
-    int64_t realtime_offset_ns; // CLOCK_REALTIME - CLOCK_MONOTONIC at open: time never goes back
 
     pthread_t supervisor;
     pthread_mutex_t lock;
@@ -41,7 +42,8 @@ struct kinect {
 
     double zero_plane[4]; // of the present camera, 0 = the usual ones; and its table
     struct disparity_table table;
-    struct device_clock clock;
+    struct device_clock device_clock; // on CLOCK_MONOTONIC
+    struct live_clock clock;
     float gravity_m_s2[3];
     uint64_t n_frames;
 
@@ -64,9 +66,13 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
                                   .flags = n_lost ? CAPTURE_DAMAGED : 0,
                                   .capture_mono_ns = now_ns,
                                   .n_lost_packets = n_lost};
-    if (!device_clock_update(&kinect->clock, ticks, now_ns + kinect->realtime_offset_ns,
-                             &frame.device_ticks, &frame.image.time_ns))
+    int64_t taken_ns;
+    if (!device_clock_update(&kinect->device_clock, ticks, now_ns, &frame.device_ticks, &taken_ns))
         return; // the same frame again
+    const struct live_clock_reading clocks = live_clock_read();
+    if (live_clock_is_set(&kinect->clock, &clocks))
+        frame.flags |= CAPTURE_NEW_CLOCK;
+    frame.image.time_ns = live_clock_wall_ns(&kinect->clock, taken_ns);
     uint16_t *pixels = live_take(&kinect->live);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);
@@ -276,7 +282,9 @@ static int kinect_open(void **out_state, const char *location,
         kinect->gravity_m_s2[i] = NAN;
     kinect->units_per_m =
         settings->depth_scale != 0 ? settings->depth_scale : DISPARITY_UNITS_PER_M;
-    kinect->realtime_offset_ns = clock_wall_ns() - clock_monotonic_ns();
+    snprintf(kinect->name, sizeof kinect->name, "kinect %s", kinect->which);
+    const struct live_clock_reading clocks = live_clock_read();
+    live_clock_begin(&kinect->clock, kinect->name, &kinect->log, &clocks);
     struct live_camera camera = camera_of(kinect->zero_plane);
     err = live_create(&kinect->live, &camera, settings->n_kept);
     if (err)

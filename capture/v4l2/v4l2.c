@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "capture/driver.h"
+#include "capture/live_clock.h"
 #include "capture/live_queue.h"
 #include "capture/reconnect.h"
 #include "proto/clock.h"
@@ -35,7 +36,7 @@ struct v4l2 {
     struct reconnect_place place;
     struct intrinsics camera; // of the first camera; all others must have its size
     double units_per_m;
-    int64_t realtime_offset_ns; // CLOCK_REALTIME - CLOCK_MONOTONIC at open: time never goes back
+    struct live_clock clock;
     bool has_live;
 
     // Of the open camera; of the supervisor's thread.
@@ -49,7 +50,7 @@ struct v4l2 {
     } mapped[N_MAPPED];
 
     uint64_t n_frames, n_missed;
-    int64_t last_time_ns;
+    int64_t last_taken_ns; // CLOCK_MONOTONIC
 };
 
 // A signal may interrupt any of them.
@@ -299,14 +300,17 @@ static enum reconnect_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
     bool is_damaged = buffer->flags & V4L2_BUF_FLAG_ERROR || buffer->bytesused < needs;
     struct capture_frame frame = {.image = {.width_px = v4l2->camera.width_px,
                                             .height_px = v4l2->camera.height_px,
-                                            .units_per_m = v4l2->units_per_m,
-                                            .time_ns = taken_ns + v4l2->realtime_offset_ns},
+                                            .units_per_m = v4l2->units_per_m},
                                   .index = v4l2->n_frames,
                                   .capture_mono_ns = now_ns,
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
-    if (frame.image.time_ns <= v4l2->last_time_ns) // the same moment twice is no frame
+    if (taken_ns <= v4l2->last_taken_ns) // the same moment twice is no frame
         return RECONNECT_NOTHING;
-    v4l2->last_time_ns = frame.image.time_ns;
+    v4l2->last_taken_ns = taken_ns;
+    const struct live_clock_reading clocks = live_clock_read();
+    if (live_clock_is_set(&v4l2->clock, &clocks))
+        frame.flags |= CAPTURE_NEW_CLOCK;
+    frame.image.time_ns = live_clock_wall_ns(&v4l2->clock, taken_ns);
     v4l2->n_frames++;
     count_missed(v4l2, buffer->sequence);
     uint16_t *pixels = is_damaged ? NULL : live_take(&v4l2->live);
@@ -372,7 +376,8 @@ static int open_v4l2(void **out_state, const char *location,
     v4l2->log = settings->log;
     v4l2->fd = -1;
     v4l2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : REALSENSE_UNIT_M;
-    v4l2->realtime_offset_ns = clock_wall_ns() - clock_monotonic_ns();
+    const struct live_clock_reading clocks = live_clock_read();
+    live_clock_begin(&v4l2->clock, v4l2->reconnect.name, &v4l2->log, &clocks);
     int err = reconnect_parse("v4l2", location, &settings->log, &v4l2->place);
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cameras of the kernel's drivers and of OpenNI 2: the daemon tracks a V4L2 camera of our own
 making (tests/fake_v4l2.h) and takes what OpenNI's Dummy device delivers (tests/fake_openni2.h);
-each is unplugged and comes back in the same session, with one pose for each frame."""
+each is unplugged and comes back in the same session, with one pose for each frame. The machine's
+clock is set meanwhile (tests/fake_wall.h): the poses go on by it."""
 import json
 import mmap
 import os
@@ -100,6 +101,49 @@ def v4l2():
     check("Video4Linux tells no intrinsics: set camera.fx" in without.log(), without.log())
 
 
+def check_step(daemon, wall, set_s):
+    """The poses follow within two seconds, in one new epoch, from where the camera was."""
+    first = len(daemon.poses)
+    epoch = daemon.poses[-1].map_epoch
+    wall.set_s = set_s
+    daemon.wait_for(lambda: sum(p.map_epoch == epoch + 1 for p in list(daemon.poses)) > 30,
+                    f"an epoch by the clock that was set to {set_s} s")
+    poses = list(daemon.poses)[first - 1:]
+    at = next(i for i, p in enumerate(poses) if p.map_epoch > epoch)
+    before, after = poses[at - 1], poses[at]
+    off_s = after.timestamp.seconds - (time.time() + set_s)
+    waited_s = (after.capture_monotonic_ns - poses[0].capture_monotonic_ns) * 1e-9
+    moved_m = max(abs(getattr(before.pose.position, k) - getattr(after.pose.position, k))
+                  for k in "xyz")
+    print(f"wall at {set_s} s: followed after {waited_s:.2f} s, moved by {moved_m * 1e3:.1f} mm")
+    harness.check_at_most(abs(off_s), 10 + RETURN_S, "off the wall's time [s]")
+    check(moved_m < 0.1, "the poses do not go on")
+    states = {harness.state_name(p) for p in poses if p.reason != messages.REASON_DROPPED}
+    check("LOST" not in states, f"states {states}")
+    check([p.seq for p in poses] == list(range(poses[0].seq, poses[0].seq + len(poses))),
+          "frames are missing")
+
+
+def wall_that_is_set():
+    camera = Switches("v4l2", V4L2, plugged=1, node=2, period_ms=33)
+    wall = Switches("wall", ("set_s",))
+    environment = {**camera.environment, **wall.environment,
+                   "FAKE_V4L2_FRAMES": raw_frames.make(40)}
+    environment["LD_PRELOAD"] = " ".join(s.environment["LD_PRELOAD"] for s in (camera, wall))
+    daemon = harness.Daemon("v4l2:", "--set", "camera.fx=525", "--set", "camera.fy=525",
+                            "--set", f"camera.depth_scale={raw_frames.UNITS_PER_M}",
+                            environment=environment)
+    daemon.wait_for(lambda: sum(harness.state_name(p) == "TRACKING" for p in daemon.poses) > 20,
+                    "tracking")
+    for set_s in (3600, 0):
+        check_step(daemon, wall, set_s)
+    daemon.stop()
+    resets = [e for e in daemon.events if e.kind == messages.Event.RESET]
+    check(len(resets) == 2, f"{len(resets)} resets")
+    for way in ("forward", "back"):
+        check(f"v4l2: the machine's clock was set 3600.000 s {way}" in daemon.log(), daemon.log())
+
+
 def openni2():
     camera = Switches("openni2", OPENNI2, plugged=1)
     daemon = harness.Daemon("openni2:Dummy", environment=camera.environment)
@@ -114,6 +158,7 @@ def openni2():
 
 def scenario():
     v4l2()
+    wall_that_is_set()
     if os.path.exists(f"{harness.BINARY}/tests/scenario/libfake_openni2.so"):
         openni2()
     else:

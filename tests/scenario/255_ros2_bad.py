@@ -49,7 +49,7 @@ SURVIVED = {
               "192 and 6144 bytes); such are left out, counted as damaged"],
     "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],
     "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
-             "the images' clock was set back: reset"],
+             "the images' clock was set: reset"],
     "ends_earlier": [f"{TOPIC}: is back", f"{TOPIC}: the stamps of a new publisher are 499"],
     "ends": [f"{TOPIC}: its publisher is gone, waiting for it", f"{TOPIC}: is back"],
     "ends_best_effort": [f"{TOPIC}: its publisher is gone, waiting for it", "best effort"],

@@ -22,6 +22,7 @@
 #include "capture/kinect/disparity.h"
 #include "proto/clock.h"
 #include "tests/fake_freenect.h"
+#include "tests/unit/capture/wall.h"
 
 static void pause_ms(int ms)
 {
@@ -274,6 +275,16 @@ static void unplugged_again_and_again(void **state)
     assert_all_closed();
 }
 
+static void a_wall_that_is_set_is_followed(void **state)
+{
+    (void)state;
+    fake->period_ms = 33;
+    struct capture *capture = open_kinect("kinect:");
+    assert_follows_wall(capture);
+    capture_close(&capture);
+    assert_all_closed();
+}
+
 static void silent_camera_is_opened_anew(void **state)
 {
     (void)state;
@@ -373,17 +384,12 @@ static void interrupt_wakes_the_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(frames_have_depth_time_and_gravity),
-        TEST(own_parameters_are_used),
-        TEST(lost_packets_are_counted),
-        TEST(absent_camera_may_come_later),
-        TEST(another_camera_is_told_of),
-        TEST(overrides_hold_for_another_camera),
-        TEST(silent_camera_is_opened_anew),
-        TEST(hanging_calls_are_abandoned),
-        TEST(hanging_open_does_not_delay_the_end),
-        TEST(interrupt_wakes_the_reader),
-        TEST(unplugged_again_and_again),
+        TEST(frames_have_depth_time_and_gravity), TEST(own_parameters_are_used),
+        TEST(lost_packets_are_counted),           TEST(absent_camera_may_come_later),
+        TEST(another_camera_is_told_of),          TEST(overrides_hold_for_another_camera),
+        TEST(a_wall_that_is_set_is_followed),     TEST(silent_camera_is_opened_anew),
+        TEST(hanging_calls_are_abandoned),        TEST(hanging_open_does_not_delay_the_end),
+        TEST(interrupt_wakes_the_reader),         TEST(unplugged_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "capture/capture.h"
 #include "proto/clock.h"
 #include "tests/fake_v4l2.h"
+#include "tests/unit/capture/wall.h"
 
 #define RETURN_NS INT64_C(2000000000)
 
@@ -200,6 +201,21 @@ static void silent_camera_is_opened_anew(void **state)
     assert_all_closed();
 }
 
+static void a_wall_that_is_set_is_followed(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    fake_v4l2->period_ms = 20;
+    assert_int_equal(open_source("v4l2:", &capture), 0);
+    assert_follows_wall(capture);
+    capture_close(&capture);
+    assert_non_null(strstr(said, "v4l2: the machine's clock was set 3600.000 s forward"));
+    assert_non_null(strstr(said, "v4l2: the machine's clock was set 3600.000 s back"));
+    assert_null(strstr(said, "silent"));
+    assert_int_equal(fake_v4l2->n_opened, 1);
+    assert_all_closed();
+}
+
 // One of another size does not replace it: the frames' size is fixed.
 static void another_size_is_waited_out(void **state)
 {
@@ -253,6 +269,7 @@ int main(void)
         TEST(torn_frames_are_damaged_and_lost_ones_told),
         TEST(unplugged_it_comes_back_under_another_number),
         TEST(silent_camera_is_opened_anew),
+        TEST(a_wall_that_is_set_is_followed),
         TEST(another_size_is_waited_out),
         TEST(what_cannot_be_opened_says_why),
     };

@@ -52,7 +52,7 @@ static void test_what_is_told(void **state)
     epoch_link_follow(&link, 2, false, 40 * S);
     assert_true(epoch_link_tell(&link, 41 * S, text));
     assert_string_equal(text, "the way since map epoch 2 began is not connected to that before: "
-                              "the images' clock was set back");
+                              "the images' clock was set");
     epoch_link_expect(&link, EPOCH_BY_REQUEST);
     epoch_link_follow(&link, 3, false, 42 * S);
     assert_false(link.is_cut);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wall's time of a live camera's frames: it is the monotonic clock's with one difference, until
+// the wall's clock is set, either way.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/live_clock.h"
+
+#define MS     INT64_C(1000000)
+#define S      (1000 * MS)
+#define PERIOD (33 * MS)
+
+static char said[2000];
+static struct live_clock frames;
+static int64_t mono_ns, offset_ns; // of the machine
+
+static void hear(void *user, enum log_level level, const char *text)
+{
+    (void)user;
+    assert_int_equal(level, LOG_LEVEL_WARNING);
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", text);
+}
+
+static struct live_clock_reading reading(int64_t took_ns)
+{
+    return (struct live_clock_reading){mono_ns, mono_ns + took_ns / 2 + offset_ns,
+                                       mono_ns + took_ns};
+}
+
+// A frame a period later.
+static bool next(void)
+{
+    mono_ns += PERIOD;
+    const struct live_clock_reading now = reading(200);
+    return live_clock_is_set(&frames, &now);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    said[0] = 0;
+    mono_ns = 20 * S;
+    offset_ns = 1700000000 * S;
+    const struct live_clock_reading now = reading(0);
+    live_clock_begin(&frames, "v4l2:2", &(struct log_sink){.write = hear}, &now);
+    return 0;
+}
+
+static void times_are_even(void **state)
+{
+    (void)state;
+    assert_true(live_clock_wall_ns(&frames, mono_ns) == mono_ns + offset_ns);
+    for (int i = 0; i < 3000; i++) {
+        assert_false(next());
+        assert_true(live_clock_wall_ns(&frames, mono_ns) == mono_ns + 1700000000 * S);
+    }
+    assert_string_equal(said, "");
+}
+
+// Each time within a second, once, with one line.
+static void check_step(int64_t step_ns, const char *line)
+{
+    int n_set = 0;
+    said[0] = 0;
+    offset_ns += step_ns;
+    for (int i = 0; i < 100; i++) {
+        n_set += next();
+        assert_true(n_set == 1 || i < 31);
+        assert_true(n_set == 0 || live_clock_wall_ns(&frames, mono_ns) == mono_ns + offset_ns);
+    }
+    assert_int_equal(n_set, 1);
+    assert_string_equal(said, line);
+}
+
+static void a_clock_that_is_set(void **state)
+{
+    (void)state;
+    check_step(3600 * S, "v4l2:2: the machine's clock was set 3600.000 s forward (or the machine "
+                         "slept): the frames' times follow it from here on, in a new map epoch\n");
+    check_step(-3600 * S, "v4l2:2: the machine's clock was set 3600.000 s back: the frames' times "
+                          "follow it from here on, in a new map epoch\n");
+    check_step(-1001 * MS, "v4l2:2: the machine's clock was set 1.001 s back: the frames' times "
+                           "follow it from here on, in a new map epoch\n");
+}
+
+// A machine that starts without the time, and NTP sets it.
+static void from_1970_on(void **state)
+{
+    (void)state;
+    offset_ns = 0;
+    const struct live_clock_reading now = reading(0);
+    live_clock_begin(&frames, "kinect 0", &(struct log_sink){.write = hear}, &now);
+    check_step(1700000000 * S,
+               "kinect 0: the machine's clock was set 1700000000.000 s forward (or the machine "
+               "slept): the frames' times follow it from here on, in a new map epoch\n");
+}
+
+// Steps within a second are left: times that are 0.9 s off fit to what else there is.
+static void a_small_step_is_none(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        offset_ns += i == 0 ? 999 * MS : 0;
+        assert_false(next());
+    }
+    offset_ns -= 1998 * MS;
+    for (int i = 0; i < 100; i++)
+        assert_false(next());
+    assert_string_equal(said, "");
+}
+
+// Stopped between the readings, as by a debugger: the clock was not set.
+static void a_thread_that_stood_still(void **state)
+{
+    (void)state;
+    mono_ns += 2 * S;
+    const struct live_clock_reading before = {mono_ns, mono_ns + offset_ns, mono_ns + 60 * S};
+    assert_false(live_clock_is_set(&frames, &before));
+    const struct live_clock_reading after = {mono_ns, mono_ns + 60 * S + offset_ns,
+                                             mono_ns + 60 * S};
+    assert_false(live_clock_is_set(&frames, &after));
+    mono_ns += 60 * S;
+    for (int i = 0; i < 100; i++)
+        assert_false(next());
+    assert_string_equal(said, "");
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(times_are_even),       TEST(a_clock_that_is_set),       TEST(from_1970_on),
+        TEST(a_small_step_is_none), TEST(a_thread_that_stood_still),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
