@@ -20,7 +20,9 @@ typedef struct _OniRecorder _OniRecorder;
 #include <OniCAPI.h>
 
 #include "capture/driver.h"
+#include "capture/live_clock.h"
 #include "capture/live_queue.h"
+#include "capture/openni2/camera_clock.h"
 #include "capture/reconnect.h"
 #include "proto/clock.h"
 
@@ -28,7 +30,6 @@ typedef struct _OniRecorder _OniRecorder;
 #define USUAL_WIDTH_PX  640
 #define USUAL_HEIGHT_PX 480
 #define USUAL_FOV_RAD   1.01447 // horizontal, of the PrimeSense sensor
-#define CLOCKS_APART_NS INT64_C(2000000000)
 
 struct openni2 {
     struct log_sink log;
@@ -38,20 +39,20 @@ struct openni2 {
     struct intrinsics camera;  // of the open camera; all must have the first one's size
     double device_units_per_m; // of the first camera; all others must have it
     double units_per_m;        // of the frames: what the settings say, else the camera's
+    struct live_clock clock;
     bool has_live, told_fov;
 
     // Of the open camera; of the supervisor's thread.
     OniDeviceHandle device;
     OniStreamHandle stream;
     bool is_mirrored; // by the camera, and to be undone
-    bool has_offset;
-    int64_t offset_ns; // CLOCK_REALTIME - the camera's clock
+    struct camera_clock camera_clock;
     OniCallbackHandle callbacks;
     char uri[ONI_MAX_STR], serial[64];
     atomic_bool is_gone; // OpenNI's thread says so
 
     uint64_t n_frames;
-    int64_t last_time_ns;
+    int64_t last_taken_ns; // CLOCK_MONOTONIC
 };
 
 // ---- the library ----
@@ -303,7 +304,7 @@ static bool open_camera(void *user, char reason[RECONNECT_REASON_BYTES])
     if (!open_device(openni2, reason))
         return false;
     atomic_store(&openni2->is_gone, false);
-    openni2->has_offset = false;
+    openni2->camera_clock = (struct camera_clock){.is_anchored = false};
     if (start(openni2, reason))
         return true;
     close_camera(openni2);
@@ -327,20 +328,11 @@ static void copy_rows(const struct openni2 *openni2, const OniFrame *frame, uint
     }
 }
 
-// The camera's microseconds on the machine's clock, anchored when it is opened and when the two
-// clocks have gone apart; such an anchor may be one frame's delay late.
-static int64_t time_of(struct openni2 *openni2, uint64_t camera_us)
-{
-    int64_t now_ns = clock_wall_ns(), camera_ns = (int64_t)(camera_us % (UINT64_MAX / 2000)) * 1000;
-    int64_t apart_ns = now_ns - camera_ns - openni2->offset_ns;
-    if (!openni2->has_offset || apart_ns > CLOCKS_APART_NS || apart_ns < -CLOCKS_APART_NS)
-        openni2->offset_ns = now_ns - camera_ns;
-    openni2->has_offset = true;
-    return camera_ns + openni2->offset_ns;
-}
-
 static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
 {
+    const int64_t now_ns = clock_monotonic_ns();
+    const int64_t taken_ns =
+        camera_clock_monotonic_ns(&openni2->camera_clock, depth->timestamp, now_ns);
     size_t row_bytes = sizeof(uint16_t) * openni2->camera.width_px;
     bool is_damaged =
         depth->width != (int)openni2->camera.width_px ||
@@ -348,14 +340,17 @@ static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
         (size_t)depth->dataSize < (size_t)depth->stride * (size_t)(depth->height - 1) + row_bytes;
     struct capture_frame frame = {.image = {.width_px = openni2->camera.width_px,
                                             .height_px = openni2->camera.height_px,
-                                            .units_per_m = openni2->units_per_m,
-                                            .time_ns = time_of(openni2, depth->timestamp)},
+                                            .units_per_m = openni2->units_per_m},
                                   .index = openni2->n_frames,
-                                  .capture_mono_ns = clock_monotonic_ns(),
+                                  .capture_mono_ns = now_ns,
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
-    if (frame.image.time_ns <= openni2->last_time_ns) // the same frame again, or of before
+    if (taken_ns <= openni2->last_taken_ns) // the same frame again, or of before
         return RECONNECT_NOTHING;
-    openni2->last_time_ns = frame.image.time_ns;
+    openni2->last_taken_ns = taken_ns;
+    const struct live_clock_reading clocks = live_clock_read();
+    if (live_clock_is_set(&openni2->clock, &clocks))
+        frame.flags |= CAPTURE_NEW_CLOCK;
+    frame.image.time_ns = live_clock_wall_ns(&openni2->clock, taken_ns);
     openni2->n_frames++;
     uint16_t *pixels = is_damaged ? NULL : live_take(&openni2->live);
     if (pixels)
@@ -406,6 +401,8 @@ static int open_openni2(void **out_state, const char *location,
     if (!openni2)
         return -ENOMEM;
     openni2->log = settings->log;
+    const struct live_clock_reading clocks = live_clock_read();
+    live_clock_begin(&openni2->clock, openni2->reconnect.name, &openni2->log, &clocks);
     int err = reconnect_parse("openni2", location, &settings->log, &openni2->place);
     static const struct reconnect_camera camera = {open_camera, serve, close_camera};
     if (!err)

@@ -16,6 +16,7 @@
 #include "capture/capture.h"
 #include "proto/clock.h"
 #include "tests/fake_openni2.h"
+#include "tests/unit/capture/wall.h"
 
 #define RETURN_NS INT64_C(2000000000)
 
@@ -161,6 +162,19 @@ static void unplugged_it_comes_back(void **state)
     assert_all_closed();
 }
 
+static void a_wall_that_is_set_is_followed(void **state)
+{
+    (void)state;
+    struct capture *capture;
+    assert_int_equal(open_source("openni2:Dummy", &capture), 0);
+    assert_follows_wall(capture);
+    capture_close(&capture);
+    assert_non_null(strstr(said, "openni2:Dummy: the machine's clock was set 3600.000 s back"));
+    assert_null(strstr(said, "silent"));
+    assert_int_equal(fake_openni2->n_opened, 1);
+    assert_all_closed();
+}
+
 static void what_cannot_be_opened_says_why(void **state)
 {
     (void)state;
@@ -179,9 +193,8 @@ static void what_cannot_be_opened_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(dummy_device_delivers),
-        TEST(pixels_are_the_cameras),
-        TEST(unplugged_it_comes_back),
+        TEST(dummy_device_delivers),          TEST(pixels_are_the_cameras),
+        TEST(unplugged_it_comes_back),        TEST(a_wall_that_is_set_is_followed),
         TEST(what_cannot_be_opened_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
