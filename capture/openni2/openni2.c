@@ -21,6 +21,7 @@ typedef struct _OniRecorder _OniRecorder;
 
 #include "capture/driver.h"
 #include "capture/live_clock.h"
+#include "capture/live_damage.h"
 #include "capture/live_queue.h"
 #include "capture/openni2/camera_clock.h"
 #include "capture/reconnect.h"
@@ -40,6 +41,7 @@ struct openni2 {
     double device_units_per_m; // of the first camera; all others must have it
     double units_per_m;        // of the frames: what the settings say, else the camera's
     struct live_clock clock;
+    struct live_damage damage;
     bool has_live, told_fov;
 
     // Of the open camera; of the supervisor's thread.
@@ -357,9 +359,8 @@ static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
         copy_rows(openni2, depth, pixels);
     if (is_damaged) {
         frame.flags |= CAPTURE_DAMAGED;
-        log_to(&openni2->log, LOG_LEVEL_WARNING, "%s: frame %llu: %dx%d, %d bytes came",
-               openni2->reconnect.name, (unsigned long long)frame.index, depth->width,
-               depth->height, depth->dataSize);
+        live_damage_note(&openni2->damage, now_ns, frame.index, "%dx%d, %d bytes came",
+                         depth->width, depth->height, depth->dataSize);
     }
     live_put(&openni2->live, &frame, pixels, &(struct live_camera){.intrinsics = openni2->camera});
     return RECONNECT_FRAME;
@@ -389,6 +390,7 @@ static void close_openni2(void *state)
     struct openni2 *openni2 = state;
     if (!reconnect_stop(&openni2->reconnect))
         return; // its thread has it
+    live_damage_end(&openni2->damage);
     if (openni2->has_live)
         live_destroy(&openni2->live);
     free(openni2);
@@ -401,6 +403,7 @@ static int open_openni2(void **out_state, const char *location,
     if (!openni2)
         return -ENOMEM;
     openni2->log = settings->log;
+    openni2->damage = (struct live_damage){.log = openni2->log, .name = openni2->reconnect.name};
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_begin(&openni2->clock, openni2->reconnect.name, &openni2->log, &clocks);
     int err = reconnect_parse("openni2", location, &settings->log, &openni2->place);

@@ -18,6 +18,7 @@
 
 #include "capture/driver.h"
 #include "capture/live_clock.h"
+#include "capture/live_damage.h"
 #include "capture/live_queue.h"
 #include "capture/reconnect.h"
 #include "proto/clock.h"
@@ -37,6 +38,7 @@ struct v4l2 {
     struct intrinsics camera; // of the first camera; all others must have its size
     double units_per_m;
     struct live_clock clock;
+    struct live_damage damage;
     bool has_live;
 
     // Of the open camera; of the supervisor's thread.
@@ -318,8 +320,9 @@ static enum reconnect_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
         copy_rows(v4l2, v4l2->mapped[buffer->index].bytes, pixels);
     if (is_damaged) {
         frame.flags |= CAPTURE_DAMAGED;
-        log_to(&v4l2->log, LOG_LEVEL_WARNING, "%s: frame %llu: %u of %zu bytes came",
-               v4l2->reconnect.name, (unsigned long long)frame.index, buffer->bytesused, needs);
+        live_damage_note(&v4l2->damage, now_ns, frame.index, "%u of %zu bytes came%s",
+                         buffer->bytesused, needs,
+                         buffer->flags & V4L2_BUF_FLAG_ERROR ? ", with errors" : "");
     }
     live_put(&v4l2->live, &frame, pixels, &(struct live_camera){.intrinsics = v4l2->camera});
     return RECONNECT_FRAME;
@@ -351,6 +354,7 @@ static void close_v4l2(void *state)
     if (v4l2->n_missed)
         log_to(&v4l2->log, LOG_LEVEL_NOTICE, "%s: the kernel lost %llu frames in all",
                v4l2->reconnect.name, (unsigned long long)v4l2->n_missed);
+    live_damage_end(&v4l2->damage);
     if (v4l2->has_live)
         live_destroy(&v4l2->live);
     free(v4l2);
@@ -376,6 +380,7 @@ static int open_v4l2(void **out_state, const char *location,
     v4l2->log = settings->log;
     v4l2->fd = -1;
     v4l2->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : REALSENSE_UNIT_M;
+    v4l2->damage = (struct live_damage){.log = v4l2->log, .name = v4l2->reconnect.name};
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_begin(&v4l2->clock, v4l2->reconnect.name, &v4l2->log, &clocks);
     int err = reconnect_parse("v4l2", location, &settings->log, &v4l2->place);
