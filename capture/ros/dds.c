@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/ros/discovery_range.h"
 #include "capture/ros/domain.h"
 
 #define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
@@ -43,85 +44,23 @@ static void redirect_log(const struct log_sink *log)
     dds_set_log_sink(say, &sink);
 }
 
-// What the environment asks of ROS's own programs, and how rmw_cyclonedds does it: since ROS 2 Iron
-// by the second variable, which counts where both are set.
-struct local {
-    const char *variable, *value, *interface, *config;
-};
-
-// NULL: to keep to this machine is not asked for.
-static const struct local *local_of_environment(void)
-{
-    static const struct local asked[] = {
-        {"ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST",
-         "of the library's choice, programs of this machine alone",
-         "<CycloneDDS><Domain><General><AllowMulticast>false</AllowMulticast></General>"
-         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
-         "<MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
-         "<Peers><Peer address=\"localhost\"/></Peers></Discovery></Domain></CycloneDDS>"},
-        // Loopback's flag for multicast is not set on Linux. Versions of the library differ in
-        // whether they speak it there all the same, so that peers are told of, too.
-        {"ROS_LOCALHOST_ONLY", "1", "lo",
-         "<CycloneDDS><Domain><General><Interfaces>"
-         "<NetworkInterface address=\"127.0.0.1\" multicast=\"true\"/></Interfaces></General>"
-         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
-         "<MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
-         "<Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery></Domain></CycloneDDS>"},
-    };
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        const char *value = getenv(asked[i].variable);
-        if (value && strcmp(value, asked[i].value) == 0)
-            return &asked[i];
-    }
-    return NULL;
-}
-
-static bool is_chosen(const struct ros_dds_place *place)
-{
-    return place->interface && *place->interface;
-}
-
 void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES])
 {
     const char *origin = place->domain_origin;
-    const bool has_file = getenv("CYCLONEDDS_URI") != NULL;
-    const struct local *local = local_of_environment();
-    char interface[140];
-    if (is_chosen(place))
-        snprintf(interface, sizeof interface, "%.64s", place->interface);
-    else if (local)
-        snprintf(interface, sizeof interface, "%s (%s)%s", local->interface, local->variable,
-                 has_file ? " and as CYCLONEDDS_URI says" : "");
-    else
-        snprintf(interface, sizeof interface, "%s",
-                 has_file ? "as CYCLONEDDS_URI says" : "of the library's choice");
+    const struct ros_discovery discovery = ros_discovery_of_environment(place->interface, NULL);
+    char interface[180];
+    ros_discovery_describe(&discovery, place->interface, getenv("CYCLONEDDS_URI"), interface,
+                           sizeof interface);
     snprintf(out, ROS_DDS_PLACE_BYTES, "domain %u (%.120s), interface %s", place->domain,
              origin ? origin : "the default", interface);
 }
 
-// The domain's configuration, which free frees; *out NULL: the library's own way. What
-// CYCLONEDDS_URI says is added to what the environment asks for, as in ROS's own programs. Returns
-// 0 or -ENOMEM.
-static int configure(const struct ros_dds_place *place, char **out)
-{
-    const struct local *local = local_of_environment();
-    const char *file = getenv("CYCLONEDDS_URI");
-    int n = 0;
-    *out = NULL;
-    if (is_chosen(place))
-        n = asprintf(out,
-                     "<General><Interfaces><NetworkInterface name=\"%s\"/></Interfaces></General>",
-                     place->interface);
-    else if (local)
-        n = asprintf(out, "%s,%s", local->config, file ? file : "");
-    return n < 0 ? -ENOMEM : 0;
-}
-
 static int create_domain(const struct ros_dds_place *place, const struct log_sink *log)
 {
-    const struct local *local = local_of_environment();
+    const struct ros_discovery discovery = ros_discovery_of_environment(place->interface, log);
     char *config;
-    if (configure(place, &config) != 0)
+    if (ros_discovery_configure(&discovery, place->interface, getenv("CYCLONEDDS_URI"), &config) !=
+        0)
         return -ENOMEM;
     if (!config)
         return 0;
@@ -129,26 +68,17 @@ static int create_domain(const struct ros_dds_place *place, const struct log_sin
     free(config);
     if (made >= 0 || made == DDS_RETCODE_PRECONDITION_NOT_MET) // that: there is one already
         return 0;
-    if (is_chosen(place))
+    if (place->interface && *place->interface)
         log_to(log, LOG_LEVEL_ERROR,
                "ROS 2: no domain %u on the network interface %s: is there one of that name, and is "
                "it up (ros.interface)?",
                place->domain, place->interface);
     else
         log_to(log, LOG_LEVEL_ERROR,
-               "ROS 2: no domain %u on this machine alone, which %s asks for: %s", place->domain,
-               local ? local->variable : "nothing", dds_strretcode(made));
+               "ROS 2: no domain %u in the range that %s of the environment asks for: %s",
+               place->domain, discovery.variable ? discovery.variable : "ROS_STATIC_PEERS",
+               dds_strretcode(made));
     return -EIO;
-}
-
-// Poses may go further than the environment has it: a setting of ours counts more.
-static void tell_of_localhost(const struct ros_dds_place *place, const struct log_sink *log)
-{
-    const struct local *local = local_of_environment();
-    if (local && is_chosen(place) && strcmp(place->interface, "lo") != 0)
-        log_to(log, LOG_LEVEL_WARNING,
-               "ROS 2: ros.interface = %s counts, not %s of the environment", place->interface,
-               local->variable);
 }
 
 dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_sink *log)
@@ -164,7 +94,6 @@ dds_entity_t ros_dds_participant(struct ros_dds_place *place, const struct log_s
         return -EINVAL;
     }
     redirect_log(log);
-    tell_of_localhost(place, log);
     const int err = create_domain(place, log);
     if (err)
         return err;

@@ -14,15 +14,15 @@ struct dds_qos;
 #define ROS_DDS_NAME_BYTES 256
 
 // Where DDS speaks: the domain (0..232) with who set it (NULL: nobody), and the network interface
-// of that name. With NULL or "" it is loopback where the environment asks for it (domain.h), as
-// ROS's own programs have it, and else what CYCLONEDDS_URI or the library chooses.
+// of that name. With NULL or "" it is what the environment asks for (discovery_range.h), as ROS's
+// own programs have it, and else what CYCLONEDDS_URI or the library chooses.
 struct ros_dds_place {
     uint32_t domain;
     const char *domain_origin, *interface;
 };
 
 // "domain 7 (ROS_DOMAIN_ID), interface eth0"
-#define ROS_DDS_PLACE_BYTES 320
+#define ROS_DDS_PLACE_BYTES 360
 void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES]);
 
 // A participant there; where nobody set the domain, in that of the environment (domain.h), which

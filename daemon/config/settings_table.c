@@ -308,8 +308,8 @@ const struct config_key config_keys[] = {
      "ROS 2's domain, of this and of the source ros2:TOPIC; where nothing sets it, ROS_DOMAIN_ID\n"
      "of the environment counts, as with ROS's own programs, and the log tells which it is. And "
      "the\n"
-     "network interface; empty = loopback where ROS_LOCALHOST_ONLY=1 is in the environment, else\n"
-     "as CYCLONEDDS_URI says, or the library's choice."},
+     "network interface; empty = as ROS_LOCALHOST_ONLY, ROS_AUTOMATIC_DISCOVERY_RANGE and\n"
+     "CYCLONEDDS_URI of the environment say, or the library's choice."},
     {"ros", "interface", CONFIG_TEXT, AT(ros.interface), 0, 0, NULL, false, NULL},
     {"ros", "namespace", CONFIG_NAME, AT(ros.topic_namespace), 0, 0, NULL, false,
      "In front of all topics, as a node's namespace: robot1 publishes robot1/odom, robot1/tf. Of\n"

@@ -342,7 +342,8 @@ def check_localhost(python):
     for variable, value, named, configs in (
             ("ROS_LOCALHOST_ONLY", "1", "interface lo (", {"loopback": LOOPBACK, "network": ""}),
             ("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST", "programs of this machine alone (",
-             {"network": ""})):
+             {"network": ""}),
+            ("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF", "no other program (", {"network": ""})):
         counts = {name: f"{harness.SCRATCH}/{name}.json" for name in configs}
         peers = {name: subprocess.Popen([python, harness.SOURCE +
                                          "/tests/scenario/ros_count_peer.py", str(DOMAIN),
@@ -363,7 +364,7 @@ def check_localhost(python):
             peer.communicate("", 60)
             with open(counts[name]) as file:
                 n = len(json.load(file)["odom"])
-            print(f"{variable}: {name} peer, {n} odometries")
+            print(f"{variable}={value}: {name} peer, {n} odometries")
             check((n > 10) == (name == "loopback") or not has_network(), f"{name}: {n} odometries")
 
 
