@@ -94,6 +94,14 @@ bool ros_find_participant(int32_t reader, uint64_t publisher, struct ros_partici
     return true;
 }
 
+uint64_t ros_count_matched(int32_t reader)
+{
+    dds_subscription_matched_status_t matched;
+    if (reader <= 0 || dds_get_subscription_matched_status(reader, &matched) != DDS_RETCODE_OK)
+        return 0;
+    return 2 * (uint64_t)matched.total_count - matched.current_count;
+}
+
 struct one_of {
     const struct ros_participant *participant;
     const char *topic;

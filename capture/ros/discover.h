@@ -25,7 +25,11 @@ struct ros_participant {
 // False: it has ended, or is of no such reader. out NULL: only that is asked.
 bool ros_find_participant(int32_t reader, uint64_t publisher, struct ros_participant *out);
 
-// Whether a participant publishes the topic.
+// How many publishers a reader has matched and how many of them have gone, together; 0 where it has
+// none. Another number: one has come or gone.
+uint64_t ros_count_matched(int32_t reader);
+
+// Whether a participant publishes the topic. Walks through all publishers of the domain.
 bool ros_publishes(int32_t publications, const struct ros_participant *participant,
                    const char *topic);
 

@@ -16,6 +16,7 @@
 #include "capture/live_stamps.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
+#include "capture/ros/known_infos.h"
 #include "capture/ros/one_publisher.h"
 #include "capture/ros/received.h"
 #include "capture/ros/select_topic.h"
@@ -53,6 +54,7 @@ struct ros2 {
     struct ros_one_publisher one;                 // whose images are taken
     struct ros_participant participant_of_images; // that publisher's
     dds_instance_handle_t info_publisher; // whose camera infos are, where that has none itself
+    struct ros_known_infos known;
     struct { // the newest camera info of another camera, which may follow ours
         struct ros_participant participant;
         struct ros_camera_info info;
@@ -73,13 +75,13 @@ static bool has_publisher(const struct ros2 *ros2)
     return ros2->one.ours && ros_find_participant(ros2->images, ros2->one.ours, NULL);
 }
 
-// Whether a message of the camera infos' topic is of the images' camera: of the program whose
+// Whether a publisher of the camera infos' topic is of the images' camera: of the program whose
 // images are taken. Where that has no camera infos (a node that makes depth of what a driver
 // sends), they are of one other program, which sends no such images itself.
-static bool is_info_of_ours(struct ros2 *ros2, const struct ros_message *message)
+static bool are_infos_of_ours(struct ros2 *ros2, uint64_t publisher)
 {
     struct ros_participant its;
-    if (!ros_find_participant(ros2->infos, message->publisher, &its))
+    if (!ros_find_participant(ros2->infos, publisher, &its))
         return false;
     if (memcmp(&its, &ros2->participant_of_images, sizeof its) == 0 || !has_publisher(ros2))
         return true;
@@ -87,16 +89,29 @@ static bool is_info_of_ours(struct ros2 *ros2, const struct ros_message *message
         return false; // a second camera, of which its images tell
     const bool is_first =
         !ros_publishes(ros2->publications, &ros2->participant_of_images, ros2->info_topic) &&
-        (ros2->info_publisher == message->publisher ||
+        (ros2->info_publisher == publisher ||
          !ros_find_participant(ros2->infos, ros2->info_publisher, NULL));
     if (is_first)
-        ros2->info_publisher = message->publisher;
+        ros2->info_publisher = publisher;
     else if (!ros2->told_info)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
                "%s has a second publisher, which is not that of the images and is left out",
                ros2->info_topic + 2);
     ros2->told_info = ros2->told_info || !is_first;
     return is_first;
+}
+
+static bool is_info_of_ours(struct ros2 *ros2, const struct ros_message *message)
+{
+    bool are_ours;
+    const struct ros_matched matched = {ros_count_matched(ros2->images),
+                                        ros_count_matched(ros2->infos)};
+    if (!ros_known_infos_find(&ros2->known, message->publisher, matched, message->arrived_ns,
+                              &are_ours)) {
+        are_ours = are_infos_of_ours(ros2, message->publisher);
+        ros_known_infos_add(&ros2->known, message->publisher, message->arrived_ns, are_ours);
+    }
+    return are_ours;
 }
 
 // A camera info that is not of the images' camera.
@@ -147,6 +162,7 @@ static void follow(struct ros2 *ros2)
         ros_live_info_take(&ros2->info, &ros2->log, &ros2->second.info, &ros2->camera);
     ros2->second.is_there = false;
     ros2->info_publisher = 0;
+    ros2->known = (struct ros_known_infos){.n = 0};
     ros2->told_info = false;
     ros_leave_out_held(&ros2->held, 0);
     live_stamps_new_source(&ros2->stamps);

@@ -39,7 +39,23 @@ static struct {
     atomic_bool is_rectified;                       // the images, on a topic of that name
     atomic_bool waits;                              // for a reader, before the first image
     _Atomic float per_mm; // of images of floats: 1e-3 where they are metres; 0: of 16 bits
+    bool is_apart;        // the camera infos are another participant's
+    dds_entity_t participant_of_infos;
 } camera;
+
+// Walks through the domain's publishers.
+static atomic_int n_walks;
+dds_return_t __real_dds_read_mask(dds_entity_t reader, void **samples, dds_sample_info_t *infos,
+                                  size_t n_samples, uint32_t max_samples, uint32_t mask);
+dds_return_t __wrap_dds_read_mask(dds_entity_t reader, void **samples, dds_sample_info_t *infos,
+                                  size_t n_samples, uint32_t max_samples, uint32_t mask);
+
+dds_return_t __wrap_dds_read_mask(dds_entity_t reader, void **samples, dds_sample_info_t *infos,
+                                  size_t n_samples, uint32_t max_samples, uint32_t mask)
+{
+    atomic_fetch_add(&n_walks, 1);
+    return __real_dds_read_mask(reader, samples, infos, n_samples, max_samples, mask);
+}
 
 static void hear(void *user, enum log_level level, const char *text)
 {
@@ -123,15 +139,21 @@ static void *publish(void *unused)
     return NULL;
 }
 
-static dds_entity_t writer_of(const char *name, const dds_topic_descriptor_t *type,
-                              bool is_reliable)
+static dds_entity_t writer_by(dds_entity_t participant, const char *name,
+                              const dds_topic_descriptor_t *type, bool is_reliable)
 {
     dds_qos_t *qos = ros_dds_qos(is_reliable, 10, false);
-    dds_entity_t topic = dds_create_topic(camera.participant, type, name, NULL, NULL);
-    dds_entity_t writer = dds_create_writer(camera.participant, topic, qos, NULL);
+    dds_entity_t topic = dds_create_topic(participant, type, name, NULL, NULL);
+    dds_entity_t writer = dds_create_writer(participant, topic, qos, NULL);
     dds_delete_qos(qos);
     assert_true(writer > 0);
     return writer;
+}
+
+static dds_entity_t writer_of(const char *name, const dds_topic_descriptor_t *type,
+                              bool is_reliable)
+{
+    return writer_by(camera.participant, name, type, is_reliable);
 }
 
 static void plug_in(bool is_reliable)
@@ -142,8 +164,10 @@ static void plug_in(bool is_reliable)
     camera.images =
         writer_of(camera.is_rectified ? "rt/unit/depth/image_rect" : "rt/unit/depth/image_raw",
                   &sensor_msgs_msg_dds__Image__desc, is_reliable);
-    camera.infos =
-        writer_of("rt/unit/depth/camera_info", &sensor_msgs_msg_dds__CameraInfo__desc, is_reliable);
+    camera.participant_of_infos =
+        camera.is_apart ? dds_create_participant(domain, NULL, NULL) : camera.participant;
+    camera.infos = writer_by(camera.participant_of_infos, "rt/unit/depth/camera_info",
+                             &sensor_msgs_msg_dds__CameraInfo__desc, is_reliable);
     camera.quit = false;
     assert_int_equal(pthread_create(&camera.thread, NULL, publish, NULL), 0);
 }
@@ -158,6 +182,8 @@ static void unplug(void)
 {
     fall_silent();
     dds_delete(camera.participant);
+    if (camera.is_apart)
+        dds_delete(camera.participant_of_infos);
 }
 
 static int setup(void **state)
@@ -168,6 +194,7 @@ static int setup(void **state)
     camera.is_other = camera.is_half = camera.is_silent = camera.is_colour = false;
     camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = camera.waits =
         false;
+    camera.is_apart = false;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -565,6 +592,44 @@ static void loopback_that_the_environment_asks_for(void **state)
     unplug();
 }
 
+// A node that makes depth of what a driver sends: the driver's camera infos are taken, and whose
+// they are is not asked of the whole domain with each of them. A second camera's are not, also
+// where it comes later.
+static void camera_infos_of_another_program(void **state)
+{
+    (void)state;
+    unplug();
+    camera.is_apart = true;
+    plug_in(true);
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    assert_true(capture_info(capture)->camera.fx_px == 60);
+    for (int i = 0; i < 20; i++)
+        read_good(capture, &frame);
+    atomic_store(&n_walks, 0);
+    for (int i = 0; i < 50; i++) // a second
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    print_message("%d walks for 50 camera infos\n", atomic_load(&n_walks));
+    assert_true(atomic_load(&n_walks) <= 10);
+
+    // it sends images itself from now on, so that they are of these
+    dds_entity_t second = writer_by(camera.participant_of_infos, "rt/unit/depth/image_raw",
+                                    &sensor_msgs_msg_dds__Image__desc, true);
+    nanosleep(&(struct timespec){0, 500000000}, NULL);
+    while (capture_read(capture, 0, &frame) == 0)
+        ;
+    camera.is_other = true;
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    assert_true(capture_info(capture)->camera.fx_px == 60);
+    assert_int_equal(dds_delete(second), 0);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    assert_true(capture_info(capture)->camera.fx_px == 70);
+    capture_close(&capture);
+    unplug();
+}
+
 // As many as a robot has, each is found, and none that has ended.
 static void many_publishers(void **state)
 {
@@ -624,6 +689,7 @@ int main(void)
         TEST(the_domain_of_the_environment),
         TEST(loopback_that_the_environment_asks_for),
         TEST(many_publishers),
+        TEST(camera_infos_of_another_program),
         TEST(publisher_comes_back_offering_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
