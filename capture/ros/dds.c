@@ -10,6 +10,7 @@
 
 #include "capture/ros/discovery_range.h"
 #include "capture/ros/domain.h"
+#include "capture/ros/type_hash.h"
 
 #define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
 
@@ -111,9 +112,12 @@ bool ros_dds_topic_name(const char *topic, char out[ROS_DDS_NAME_BYTES])
     return n > 3 && n < ROS_DDS_NAME_BYTES;
 }
 
-dds_qos_t *ros_dds_qos(bool is_reliable, int32_t depth, bool is_kept)
+dds_qos_t *ros_dds_qos(const char *type, bool is_reliable, int32_t depth, bool is_kept)
 {
     dds_qos_t *qos = dds_create_qos();
+    const char *hash = ros_type_hash(type);
+    if (hash)
+        dds_qset_userdata(qos, hash, strlen(hash));
     dds_qset_reliability(qos, is_reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
                          BLOCKING_NS);
     dds_qset_history(qos, DDS_HISTORY_KEEP_LAST, depth);

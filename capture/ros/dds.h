@@ -37,6 +37,7 @@ bool ros_dds_topic_name(const char *topic, char out[ROS_DDS_NAME_BYTES]);
 
 // Reliable or best effort, the newest `depth` samples kept, volatile or (for who comes later) kept.
 // dds_delete_qos frees it.
-struct dds_qos *ros_dds_qos(bool is_reliable, int32_t depth, bool is_kept);
+// The type, of DDS's name, has its hash in it (type_hash.h).
+struct dds_qos *ros_dds_qos(const char *type, bool is_reliable, int32_t depth, bool is_kept);
 
 #endif

@@ -20,7 +20,7 @@ int32_t ros_create_reader(int32_t participant, const char *topic, enum ros_kind 
     dds_entity_t entity = dds_create_topic(participant, type, topic, NULL, NULL);
     if (entity < 0)
         return entity;
-    dds_qos_t *qos = ros_dds_qos(is_reliable, HISTORY, false);
+    dds_qos_t *qos = ros_dds_qos(type->m_typename, is_reliable, HISTORY, false);
     dds_entity_t reader = dds_create_reader(participant, entity, qos, NULL);
     dds_delete_qos(qos);
     return reader;

@@ -26,7 +26,7 @@ static dds_entity_t create_writer(struct ros *ros, const dds_topic_descriptor_t 
     dds_entity_t topic = dds_create_topic(ros->participant, type, name, NULL, NULL);
     if (topic < 0)
         return topic;
-    dds_qos_t *qos = ros_dds_qos(true, depth, is_kept);
+    dds_qos_t *qos = ros_dds_qos(type->m_typename, true, depth, is_kept);
     dds_entity_t writer = dds_create_writer(ros->participant, topic, qos, NULL);
     dds_delete_qos(qos);
     return writer;

@@ -82,7 +82,7 @@ static dds_entity_t create(dds_entity_t participant, const char *name,
                            const dds_topic_descriptor_t *type, bool is_reader)
 {
     dds_entity_t topic = dds_create_topic(participant, type, name, NULL, NULL);
-    dds_qos_t *qos = ros_dds_qos(true, is_reader ? HISTORY : KEPT, false);
+    dds_qos_t *qos = ros_dds_qos(type->m_typename, true, is_reader ? HISTORY : KEPT, false);
     dds_entity_t made = is_reader ? dds_create_reader(participant, topic, qos, NULL)
                                   : dds_create_writer(participant, topic, qos, NULL);
     dds_delete_qos(qos);

@@ -22,6 +22,7 @@
 #include "capture/capture.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
+#include "capture/ros/type_hash.h"
 #include "proto/clock.h"
 
 #define W 64u
@@ -142,7 +143,7 @@ static void *publish(void *unused)
 static dds_entity_t writer_by(dds_entity_t participant, const char *name,
                               const dds_topic_descriptor_t *type, bool is_reliable)
 {
-    dds_qos_t *qos = ros_dds_qos(is_reliable, 10, false);
+    dds_qos_t *qos = ros_dds_qos(type->m_typename, is_reliable, 10, false);
     dds_entity_t topic = dds_create_topic(participant, type, name, NULL, NULL);
     dds_entity_t writer = dds_create_writer(participant, topic, qos, NULL);
     dds_delete_qos(qos);
@@ -219,6 +220,24 @@ static void read_good(struct capture *capture, struct capture_frame *frame)
     fail_msg("no frame with pixels");
 }
 
+// As ROS's own programs find it at the reader of the images.
+static void assert_type_hash(void)
+{
+    dds_instance_handle_t reader;
+    void *data;
+    size_t n;
+    const char *hash = ros_type_hash("sensor_msgs::msg::dds_::Image_");
+    assert_int_equal(dds_get_matched_subscriptions(camera.images, &reader, 1), 1);
+    dds_builtintopic_endpoint_t *endpoint =
+        dds_get_matched_subscription_data(camera.images, reader);
+    assert_non_null(endpoint);
+    assert_true(dds_qget_userdata(endpoint->qos, &data, &n));
+    assert_int_equal(n, strlen(hash));
+    assert_memory_equal(data, hash, n);
+    dds_free(data);
+    dds_builtintopic_free_endpoint(endpoint);
+}
+
 static void pixels_arrive(void **state)
 {
     (void)state;
@@ -226,6 +245,7 @@ static void pixels_arrive(void **state)
     struct capture_frame frame;
     assert_int_equal(capture_info(capture)->camera.width_px, W);
     assert_true(capture_info(capture)->camera.fx_px == 60);
+    assert_type_hash();
     int64_t time_ns = 0;
     for (uint64_t n = 0; n < 30; n++) {
         assert_int_equal(capture_read(capture, 10000, &frame), 0);
