@@ -53,8 +53,7 @@ static int open_capture(struct camera *camera)
     settings.n_kept = BACKEND_KEPT_FRAMES + config->requests.keep_frames;
     if (config->recorder.folder[0])
         settings.n_kept += config->recorder.queue_frames;
-    settings.ros_domain = config->ros.domain;
-    settings.ros_domain_origin = config_origin(config, "ros.domain");
+    settings.ros_domain = config_ros_domain(config, &settings.ros_domain_origin);
     settings.ros_interface = config->ros.interface;
     settings.is_stopped = signals_stop;
     settings.log = camera->sink;

@@ -64,9 +64,11 @@ static int create_ros(struct daemon *daemon)
 {
     const struct config *config = &daemon->config;
     struct ros_source sources[CONFIG_MAX_CAMERAS];
+    const char *domain_origin;
+    const uint32_t domain = config_ros_domain(config, &domain_origin);
     const struct ros_settings settings = {
-        .domain = config->ros.domain,
-        .domain_origin = config_origin(config, "ros.domain"),
+        .domain = domain,
+        .domain_origin = domain_origin,
         .interface = config->ros.interface,
         .topic_namespace = config->ros.topic_namespace,
         .map_frame = config->ros.map_frame,

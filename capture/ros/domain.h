@@ -10,6 +10,8 @@
 #define ROS_DOMAIN_VARIABLE "ROS_DOMAIN_ID" // of the environment
 #define ROS_MAX_DOMAIN      232
 
+#define ROS_DOMAIN_OF_ENVIRONMENT (-1) // as a setting
+
 // The variable's domain into *domain, and its name into *origin; where it is not set, or empty,
 // both stay. Returns 0, or -EINVAL with the reason in the log.
 __attribute__((warn_unused_result)) int

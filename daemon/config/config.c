@@ -311,19 +311,47 @@ static int read_environment(struct config *config, const struct log_sink *log)
     return result;
 }
 
-// ROS users set their domain there, once for all programs. posed's own settings count more.
-static int read_ros_environment(struct config *config, const struct log_sink *log)
+uint32_t config_ros_domain(const struct config *config, const char **out_origin)
 {
-    uint32_t domain;
+    static const struct log_sink silent = {NULL, NULL}; // it was checked when it was read
+    uint32_t domain = 0;
+    *out_origin = NULL;
+    if (config->ros.domain != ROS_DOMAIN_OF_ENVIRONMENT) {
+        *out_origin = config_origin(config, "ros.domain");
+        return (uint32_t)config->ros.domain;
+    }
+    return ros_domain_of_environment(&domain, out_origin, &silent) == 0 ? domain : 0;
+}
+
+static bool uses_ros(const struct config *config)
+{
+    struct config laid;
+    bool uses = config->ros.publish;
+    for (uint32_t i = 0; i < (config->n_cameras ? config->n_cameras : 1) && !uses; i++) {
+        cameras_config(config, i, &laid);
+        uses = strncmp(laid.source, "ros2:", strlen("ros2:")) == 0;
+    }
+    return uses;
+}
+
+// ROS users set their domain in the environment, once for all programs. posed's own setting counts
+// more, which is a surprise to who has forgotten it.
+static int check_ros_domain(const struct config *config, const struct log_sink *log)
+{
+    static const struct log_sink silent = {NULL, NULL};
+    const bool is_set = config->ros.domain != ROS_DOMAIN_OF_ENVIRONMENT;
     const char *origin = NULL;
-    char value[16], error[300];
-    if (config_origin(config, "ros.domain"))
-        return 0;
-    const int result = ros_domain_of_environment(&domain, &origin, log);
-    if (result || !origin)
-        return result;
-    snprintf(value, sizeof value, "%u", domain);
-    return config_set(config, "ros.domain", value, origin, error, sizeof error);
+    uint32_t domain;
+    const int error = ros_domain_of_environment(&domain, &origin, is_set ? &silent : log);
+    if (!is_set)
+        return error;
+    if (!error && origin && domain != (uint32_t)config->ros.domain && uses_ros(config))
+        log_to(log, LOG_LEVEL_WARNING,
+               "ros.domain = %d (%s) counts, not " ROS_DOMAIN_VARIABLE
+               "=%u of the environment: with ros.domain = %d that does",
+               config->ros.domain, config_origin(config, "ros.domain"), domain,
+               ROS_DOMAIN_OF_ENVIRONMENT);
+    return 0;
 }
 
 // What no key can say alone, by the rules of the libraries that take the settings; of one camera
@@ -382,7 +410,7 @@ int config_load(struct config *out, const char *file, const struct config_assign
             error = error ? error : -EINVAL;
         }
     }
-    status = read_ros_environment(out, log);
+    status = check_ros_domain(out, log);
     error = error ? error : status;
     if (!error)
         error = check_together(out, NULL, log);

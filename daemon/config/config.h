@@ -112,7 +112,7 @@ struct config {
 
     struct {
         bool publish;
-        uint32_t domain;
+        int domain;                      // ROS_DOMAIN_OF_ENVIRONMENT: config_ros_domain
         char interface[CONFIG_TEXT_MAX]; // empty = the library's choice
         char topic_namespace[32];        // empty = none
         char map_frame[32], odom_frame[32], base_frame[32], optical_frame[32];
@@ -165,6 +165,10 @@ __attribute__((warn_unused_result)) int config_load(struct config *out, const ch
                                                     const struct config_assignment *assignments,
                                                     size_t n_assignments,
                                                     const struct log_sink *log);
+
+// ROS 2's domain and who set it: the setting, else ROS_DOMAIN_ID of the environment, else 0 and
+// *out_origin NULL.
+uint32_t config_ros_domain(const struct config *config, const char **out_origin);
 
 // Whether a map is kept: somebody wants it saved or written, or frames are aligned to it.
 bool config_keeps_map(const struct config *config);

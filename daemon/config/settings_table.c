@@ -304,10 +304,11 @@ const struct config_key config_keys[] = {
     {"ros", "publish", CONFIG_BOOL, AT(ros.publish), 0, 0, NULL, false,
      "Publish odom, tf and diagnostics for ROS 2, over DDS, and the depth images on posed/depth\n"
      "while somebody subscribes; of several cameras on NAME/odom and posed/NAME/depth."},
-    {"ros", "domain", CONFIG_UINT, AT(ros.domain), 0, ROS_MAX_DOMAIN, NULL, false,
-     "ROS 2's domain, of this and of the source ros2:TOPIC; where nothing sets it, ROS_DOMAIN_ID\n"
-     "of the environment counts, as with ROS's own programs, and the log tells which it is. And "
-     "the\n"
+    {"ros", "domain", CONFIG_INT, AT(ros.domain), ROS_DOMAIN_OF_ENVIRONMENT, ROS_MAX_DOMAIN, NULL,
+     false,
+     "ROS 2's domain, of this and of the source ros2:TOPIC; -1 = ROS_DOMAIN_ID of the "
+     "environment,\n"
+     "as with ROS's own programs, or 0 where that is not set; the log tells which it is. And the\n"
      "network interface; empty = as ROS_LOCALHOST_ONLY, ROS_AUTOMATIC_DISCOVERY_RANGE and\n"
      "CYCLONEDDS_URI of the environment say, or the library's choice."},
     {"ros", "interface", CONFIG_TEXT, AT(ros.interface), 0, 0, NULL, false, NULL},
@@ -359,7 +360,8 @@ void config_default(struct config *out)
         .http = {.port = CONFIG_HTTP_PORT},
         .search = {.max_triangles = 2000000, .max_views = 65536},
         .recorder = {.format = "tum", .queue_frames = 30},
-        .ros = {.map_frame = "map",
+        .ros = {.domain = ROS_DOMAIN_OF_ENVIRONMENT,
+                .map_frame = "map",
                 .odom_frame = "odom",
                 .base_frame = "base_link",
                 .optical_frame = "camera_depth_optical_frame",

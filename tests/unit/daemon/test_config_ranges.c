@@ -227,13 +227,14 @@ static void ros_domain_of_the_environment(void **state)
 {
     (void)state;
     struct config config;
+    const char *origin;
     static const char *const bad[] = {
         "233", "-1", "x", "7x", "1e1000", " 7", "18446744073709551617"};
     said[0] = 0;
     setenv("ROS_DOMAIN_ID", "232", 1);
     assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
-    assert_int_equal(config.ros.domain, 232);
-    assert_string_equal(config_origin(&config, "ros.domain"), "ROS_DOMAIN_ID");
+    assert_int_equal(config_ros_domain(&config, &origin), 232);
+    assert_string_equal(origin, "ROS_DOMAIN_ID");
     const struct config_assignment set[] = {{"ros.domain", "0", "--set"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("ROS_DOMAIN_ID", bad[i], 1);
@@ -244,18 +245,72 @@ static void ros_domain_of_the_environment(void **state)
         // who sets it means that
         said[0] = 0;
         assert_int_equal(config_load(&config, NULL, set, 1, &sink), 0);
-        assert_int_equal(config.ros.domain, 0);
-        assert_string_equal(config_origin(&config, "ros.domain"), "--set");
+        assert_int_equal(config_ros_domain(&config, &origin), 0);
+        assert_string_equal(origin, "--set");
     }
     setenv("POSED_ROS_DOMAIN", "9", 1);
     assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
-    assert_int_equal(config.ros.domain, 9);
+    assert_int_equal(config_ros_domain(&config, &origin), 9);
+    assert_string_equal(origin, "POSED_ROS_DOMAIN");
     unsetenv("POSED_ROS_DOMAIN");
     setenv("ROS_DOMAIN_ID", "", 1); // as not set, with ROS, too
     assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
-    assert_null(config_origin(&config, "ros.domain"));
+    assert_int_equal(config_ros_domain(&config, &origin), 0);
+    assert_null(origin);
     unsetenv("ROS_DOMAIN_ID");
     assert_string_equal(said, "");
+}
+
+// Who installs what --dump-config prints is in the domain of the environment all the same.
+static void dumped_domain_is_of_the_environment(void **state)
+{
+    (void)state;
+    static struct config config;
+    const char *origin, name[] = "dumped.conf";
+    char text[1 << 16];
+    FILE *file = fmemopen(text, sizeof text, "w");
+    assert_non_null(file);
+    setenv("ROS_DOMAIN_ID", "8", 1);
+    assert_int_equal(config_load(&config, NULL, NULL, 0, &sink), 0);
+    config_dump(&config, file);
+    fclose(file);
+    setenv("ROS_DOMAIN_ID", "7", 1);
+    assert_int_equal(config_parse(&config, text, strlen(text), name, &sink), 0);
+    assert_int_equal(config_ros_domain(&config, &origin), 7);
+    assert_string_equal(origin, "ROS_DOMAIN_ID");
+    unsetenv("ROS_DOMAIN_ID");
+    assert_int_equal(config_ros_domain(&config, &origin), 0);
+    assert_null(origin);
+}
+
+// Only where ROS is used, and where the two differ.
+static void a_domain_that_is_set_against_the_environment_is_told(void **state)
+{
+    (void)state;
+    static struct config config;
+    static const struct config_assignment publish[] = {{"ros.domain", "3", "--set"},
+                                                       {"ros.publish", "true", "--set"}},
+                                          read[] = {{"ros.domain", "3", "--set"},
+                                                    {"camera a.source", "synth:room", "x"},
+                                                    {"camera b.source", "ros2:/d", "x"}};
+    static const char wanted[] = "ros.domain = 3 (--set) counts, not ROS_DOMAIN_ID=7 of the "
+                                 "environment: with ros.domain = -1 that does\n";
+    static const struct {
+        const struct config_assignment *set;
+        size_t n_set;
+        const char *domain, *said;
+    } cases[] = {{publish, 1, "7", ""},
+                 {publish, 2, "7", wanted},
+                 {publish, 2, "3", ""},
+                 {read, 2, "7", ""},
+                 {read, 3, "7", wanted}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("ROS_DOMAIN_ID", cases[i].domain, 1);
+        said[0] = 0;
+        assert_int_equal(config_load(&config, NULL, cases[i].set, cases[i].n_set, &sink), 0);
+        assert_string_equal(said, cases[i].said);
+    }
+    unsetenv("ROS_DOMAIN_ID");
 }
 
 int main(void)
@@ -267,6 +322,8 @@ int main(void)
         cmocka_unit_test(rules_name_places),
         cmocka_unit_test(names_are_text),
         cmocka_unit_test(ros_domain_of_the_environment),
+        cmocka_unit_test(dumped_domain_is_of_the_environment),
+        cmocka_unit_test(a_domain_that_is_set_against_the_environment_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
