@@ -149,7 +149,7 @@ static void update_camera(struct ros2 *ros2)
 {
     struct ros_camera_info info;
     if (take_info(ros2, &info))
-        ros_live_info_take(&ros2->info, &ros2->log, &info, &ros2->camera);
+        ros_live_info_take(&ros2->info, &ros2->log, &info, clock_monotonic_ns(), &ros2->camera);
 }
 
 // Its camera infos that came before are of the images from now on.
@@ -159,7 +159,8 @@ static void follow(struct ros2 *ros2)
         ros2->participant_of_images = (struct ros_participant){0};
     if (ros2->second.is_there && memcmp(&ros2->second.participant, &ros2->participant_of_images,
                                         sizeof ros2->participant_of_images) == 0)
-        ros_live_info_take(&ros2->info, &ros2->log, &ros2->second.info, &ros2->camera);
+        ros_live_info_take(&ros2->info, &ros2->log, &ros2->second.info, clock_monotonic_ns(),
+                           &ros2->camera);
     ros2->second.is_there = false;
     ros2->info_publisher = 0;
     ros2->known = (struct ros_known_infos){.n = 0};

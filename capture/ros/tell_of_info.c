@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ros/tell_of_info.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "capture/ros/topic_name.h"
@@ -54,8 +55,49 @@ void ros_describe_change(const struct intrinsics *from, const struct intrinsics 
              (long long)(time_ns / 1000000000), (long long)(time_ns % 1000000000));
 }
 
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) <= ROS_SAME_CALIBRATION_PX;
+}
+
+// Not a number is the same only as itself, bit for bit.
+static bool is_same(const struct intrinsics *a, const struct intrinsics *b)
+{
+    return memcmp(a, b, sizeof *a) == 0 ||
+           (is_near(a->fx_px, b->fx_px) && is_near(a->fy_px, b->fy_px) &&
+            is_near(a->cx_px, b->cx_px) && is_near(a->cy_px, b->cy_px) &&
+            a->width_px == b->width_px && a->height_px == b->height_px);
+}
+
+// Another one than the one that is in force. Whether changes are followed; that they are not is
+// told now and then.
+static bool follow(struct ros_live_info *live, const struct log_sink *log,
+                   const struct intrinsics *camera, int64_t now_ns)
+{
+    int64_t *oldest_ns = &live->changes_ns[live->n_changes % ROS_CALM_CHANGES];
+    char kept[120];
+    if (!live->flaps && (live->n_changes < ROS_CALM_CHANGES || now_ns - *oldest_ns > ROS_CALM_NS)) {
+        *oldest_ns = now_ns;
+        live->n_changes++;
+        return true;
+    }
+    if (!live->flaps || now_ns - live->told_of_flap_ns > ROS_FLAP_TELL_NS) {
+        describe(camera, kept, sizeof kept);
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: the calibration changes again and again: that of %s stays until one has been "
+               "the same for %d s. Does more than one camera or node publish there? Where the "
+               "intrinsics are given, with --set camera.fx=... (fy, cx, cy), none of these is "
+               "taken",
+               live->names.info_topic, kept, (int)(ROS_CALM_NS / 1000000000));
+        live->told_of_flap_ns = now_ns;
+    }
+    live->flaps = true;
+    return false;
+}
+
 void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
-                        const struct ros_camera_info *info, struct intrinsics *camera)
+                        const struct ros_camera_info *info, int64_t now_ns,
+                        struct intrinsics *camera)
 {
     if (!live->is_told) // the first that is one decides, also where it comes late
         live->is_rectified = ros_info_is_rectified(live->names.depth_topic, info);
@@ -66,14 +108,20 @@ void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
         ros_tell_of_distortion(log, &taken, info->distortion);
         live->is_distortion_told = true;
     }
-    if (live->is_given || memcmp(now, &live->last, sizeof *now) == 0)
+    const bool is_old = is_same(now, &live->last);
+    const bool is_calm = live->flaps && is_old && now_ns - live->last_ns > ROS_CALM_NS;
+    if (live->is_given || (is_old && !is_calm))
         return;
+    if (is_calm)
+        live->flaps = false;
+    else
+        live->last_ns = now_ns;
     live->last = *now;
     taken.info_frame = info->header.frame_id;
     if (!live->is_told && now->fx_px > 0)
         ros_tell_of_info(log, &taken);
     live->is_told = live->is_told || now->fx_px > 0;
-    if (memcmp(now, camera, sizeof *now) == 0)
+    if (is_same(now, camera) || !follow(live, log, camera, now_ns))
         return;
     const bool is_sane = now->fx_px > 0 && now->fy_px != 0 && now->fx_px < 1e6;
     const bool is_same_size =

@@ -36,6 +36,15 @@ void ros_tell_of_distortion(const struct log_sink *log, const struct ros_info_ta
 void ros_describe_change(const struct intrinsics *from, const struct intrinsics *to,
                          int64_t time_ns, char out[ROS_CHANGE_BYTES]);
 
+// Intrinsics as near to each other are one calibration, rounded or estimated anew: over 640 pixels
+// that moves a point by less than depth itself is off by.
+#define ROS_SAME_CALIBRATION_PX 0.02
+
+// More changes than these in such a time are no calibrations that somebody made.
+#define ROS_CALM_CHANGES 3
+#define ROS_CALM_NS      INT64_C(10000000000)
+#define ROS_FLAP_TELL_NS INT64_C(60000000000) // from one warning of them to the next
+
 // The camera infos of a live topic, one after the other.
 struct ros_live_info {
     struct ros_info_taken names; // the frame of the info is that of each message
@@ -43,12 +52,20 @@ struct ros_live_info {
     bool is_given;               // all intrinsics are, by the settings: none is taken
     bool is_told;                // which topic is taken
     bool is_distortion_told;
-    struct intrinsics last; // that came
+    struct intrinsics last;               // that came
+    int64_t last_ns;                      // since when it is that
+    int64_t changes_ns[ROS_CALM_CHANGES]; // when they were told, by their number
+    uint64_t n_changes;
+    bool flaps;              // changes are neither taken nor told
+    int64_t told_of_flap_ns; // when that was said
 };
 
 // Takes the newest into *camera if it is a calibration of the size there, and says what changes;
-// else it says why it is left out. The first ones may come after the images.
+// else it says why it is left out. The first ones may come after the images. One that changes
+// without an end would begin a map epoch each time: it is not followed, which a warning says, until
+// it has been the same for ROS_CALM_NS. now_ns: of any clock that only goes on.
 void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
-                        const struct ros_camera_info *info, struct intrinsics *camera);
+                        const struct ros_camera_info *info, int64_t now_ns,
+                        struct intrinsics *camera);
 
 #endif

@@ -5,7 +5,8 @@
 
 Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed, each with a stamp
 of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
-(another fx from image 20 on), size (the camera info is of another size), back (the stamp of image
+(another fx from image 20 on), info_drifts (its fx grows by 1e-6 with each image), info_flaps (every
+second one has another fx), size (the camera info is of another size), back (the stamp of image
 20 goes back by 5 s), resized (from image 20 on they are half as high), second (a second publisher),
 short (images 20 to 29 have half their bytes), spoilt (all from 60 to 299 have), best_effort, silent
 (a publisher without images), ends and ends_best_effort (it ends after 40 images and another one
@@ -82,6 +83,7 @@ def main():
             now_ns = time.time_ns() + off_s(fault, i) * 10**9
         header = Header(stamp=ros_types.stamp(now_ns), frame_id="bad")
         fx = 90.0 if fault == "successor" or fault == "info" and i >= 20 else 80.0
+        fx += {"info_drifts": 1e-6 * i, "info_flaps": 10.0 * (i % 2)}.get(fault, 0)
         width = 2 * WIDTH if fault == "size" else WIDTH
         if fault == "successor" and i == 0:
             print(now_ns, flush=True)
