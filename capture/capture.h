@@ -96,6 +96,7 @@ enum capture_flag {
     // Live: the times from this frame on are of another clock, one that is behind the one before
     // it; or of the machine's own, which was set, either way
     CAPTURE_NEW_CLOCK = 32,
+    CAPTURE_EARLY = 64, // camera, with CAPTURE_LATE: it came before the first capture_read
 };
 
 struct capture_frame {

@@ -70,6 +70,7 @@ static bool take_frame(struct live *live, struct capture_frame *out)
 {
     if (live->n_in == live->n_out)
         return false;
+    const bool is_early = live->n_out < live->n_early;
     struct live_waiting *waiting = &live->waiting[live->n_out++ % LIVE_WAITING];
     *out = waiting->frame;
     if (memcmp(&live->camera, &waiting->camera, sizeof live->camera) != 0) {
@@ -83,7 +84,7 @@ static bool take_frame(struct live *live, struct capture_frame *out)
     if (!waiting->pixels || n_newer > atomic_load(&live->buffers.max_waiting)) {
         buffers_give(&live->buffers, waiting->pixels);
         if (waiting->pixels || !(out->flags & CAPTURE_DAMAGED))
-            out->flags |= CAPTURE_LATE;
+            out->flags |= is_early ? CAPTURE_LATE | CAPTURE_EARLY : CAPTURE_LATE;
         return true;
     }
     if (live->held && !memcmp(waiting->pixels, live->held, live->buffers.frame_bytes))
@@ -106,6 +107,9 @@ int live_wait(struct live *live, int timeout_ms, struct capture_frame *out_frame
         if (atomic_load(&live->interrupted))
             return -EINTR;
         pthread_mutex_lock(&live->lock);
+        if (!live->is_read)
+            live->n_early = live->n_in;
+        live->is_read = true;
         bool got = take_frame(live, out_frame);
         enum buffers_writing near = atomic_load(&live->buffers.writing);
         pthread_mutex_unlock(&live->lock);

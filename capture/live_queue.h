@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside capture/ only: the way from the thread of a live source to the reader. The source takes
 // pixels, fills them and puts them; the reader gets the oldest frame, without pixels when newer
-// ones wait already, more than may (it is late). Neither waits for the other.
+// ones wait already, more than may (it is late). Neither waits for the other. What gathers
+// until the reader begins, while other cameras are opened, says nothing of its speed
+// (CAPTURE_EARLY).
 #ifndef POSED_CAPTURE_LIVE_QUEUE_H
 #define POSED_CAPTURE_LIVE_QUEUE_H
 
@@ -29,6 +31,8 @@ struct live {
     uint16_t *held;            // the reader's
     struct live_waiting waiting[LIVE_WAITING];
     uint64_t n_in, n_out;
+    uint64_t n_early;    // came before the first live_wait
+    bool is_read;        // live_wait was called
     unsigned owed_flags; // of frames that found no room: the next one's
 };
 

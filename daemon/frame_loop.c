@@ -167,7 +167,7 @@ static void count(struct loop *loop, const struct capture_frame *frame, bool tra
         shared_count(shared, SHARED_DUPLICATE);
     shared_add(shared, SHARED_LOST_PACKETS, frame->n_lost_packets);
     if (!tracked && !(frame->flags & CAPTURE_DAMAGED))
-        shared_count(shared, SHARED_DROPPED);
+        shared_count(shared, frame->flags & CAPTURE_EARLY ? SHARED_EARLY : SHARED_DROPPED);
     if (tracked && loop->adapt.effort != TRACK_EFFORT_FULL)
         shared_count(shared, SHARED_REDUCED);
     if (tracked)

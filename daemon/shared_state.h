@@ -34,6 +34,7 @@ enum shared_counter {
     SHARED_DEGRADED,
     SHARED_LOST,
     SHARED_DROPPED,
+    SHARED_EARLY, // passed over, as they came before the frame loop began
     SHARED_DAMAGED,
     SHARED_DUPLICATE,
     SHARED_REDUCED,

@@ -150,16 +150,19 @@ static void list_reasons(const struct shared *shared, enum shared_counter first,
         snprintf(out + n, out_bytes - n, ")");
 }
 
-// What else the tracked frames were, where any is: ", less work on 12" and ", SEARCHING 200: not
-// found in the loaded map at the end".
+// What else there is to say of frames, where there is: ", 12 before the start", and of the tracked
+// ones ", less work on 12" and ", SEARCHING 200: not found in the loaded map at the end".
 static void list_more(const struct shared *shared, bool is_searching, char *out, size_t out_bytes)
 {
-    const unsigned long long n_reduced = shared_counter(shared, SHARED_REDUCED),
+    const unsigned long long n_early = shared_counter(shared, SHARED_EARLY),
+                             n_reduced = shared_counter(shared, SHARED_REDUCED),
                              n_searching = shared_counter(shared, SHARED_SEARCHING);
     size_t n = 0;
     out[0] = 0;
+    if (n_early)
+        n = (size_t)snprintf(out, out_bytes, ", %llu before the start", n_early);
     if (n_reduced)
-        n = (size_t)snprintf(out, out_bytes, ", less work on %llu", n_reduced);
+        n += (size_t)snprintf(out + n, out_bytes - n, ", less work on %llu", n_reduced);
     if (n_searching)
         snprintf(out + n, out_bytes - n, ", SEARCHING %llu%s", n_searching,
                  is_searching ? ": not found in the loaded map at the end" : "");

@@ -60,9 +60,9 @@ SURVIVED = {
 
 
 class Peer:
-    def __init__(self, python, fault):
+    def __init__(self, python, fault, *folder):
         script = harness.SOURCE + "/tests/scenario/ros_bad_peer.py"
-        self.process = subprocess.Popen([python, script, str(DOMAIN), fault],
+        self.process = subprocess.Popen([python, script, str(DOMAIN), fault, *folder],
                                         stdout=subprocess.PIPE, text=True)
         check(self.process.stdout.readline() == "ready\n", f"{fault}: the peer did not start")
 
@@ -158,6 +158,24 @@ def late_info(python):
           f"the camera info of {TOPIC} is /bad/depth/camera_info" in daemon.log(), daemon.log())
 
 
+def two_cameras(python):
+    """What the first one sends while the second is opened is not dropped by a slow machine."""
+    with Peer(python, "none"), Peer(python, "no_info", "/bad/other"):
+        daemon = harness.Daemon(None, "--set", f"camera a.source=ros2:{TOPIC}", "--set",
+                                "camera b.source=ros2:/bad/other/image_raw", "--set",
+                                "camera b.fx=80", "--set", "camera b.fy=80", "--set",
+                                "camera b.cx=47.5", "--set", "camera b.cy=31.5", "--set",
+                                f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1",
+                                collect=False)
+        daemon.wait_for(lambda: "posed: req: " in daemon.log(), "two_cameras: it answers")
+        time.sleep(2)
+        daemon.stop()
+    said = re.search(r"a: \d+ frames: .* (\d+) dropped, .*, (\d+) before the start", daemon.log())
+    check(said and int(said[1]) <= LATE_LIMIT and int(said[2]) > 30 and
+          "frames are dropped when" not in daemon.log(), daemon.log())
+    print(f"two_cameras: {said[1]} dropped, {said[2]} before the start")
+
+
 def killed(python):
     """A publisher that dies without a word, which DDS takes for alive for 10 s: the next one's
     images are taken, with its camera info from the first one on. One that comes back is the
@@ -248,6 +266,7 @@ def scenario():
         survived(python, fault, expected)
     every_image_counts(python)
     late_info(python)
+    two_cameras(python)
     killed(python)
     stuck(python)
     spoilt(python)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishers that are at fault, by the package `cyclonedds`; for the interpreter that has it:
 
-    ros_bad_peer.py DOMAIN FAULT
+    ros_bad_peer.py DOMAIN FAULT [FOLDER]
 
-Publishes small depth images on /bad/depth/image_raw at 30 Hz until it is killed, each with a stamp
-of now. FAULT: none, type (the topic is Odometry), encoding (rgb8), no_info (no camera info), info
-(another fx from image 20 on), info_drifts (its fx grows by 1e-6 with each image), info_flaps (every
-second one has another fx), size (the camera info is of another size), back (the stamp of image
-20 goes back by 5 s), resized (from image 20 on they are half as high), second (a second publisher),
-short (images 20 to 29 have half their bytes), spoilt (all from 60 to 299 have), best_effort, silent
-(a publisher without images), ends and ends_best_effort (it ends after 40 images and another one
-begins, reliable or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image 40
-on they are 1000 s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck
-(from image 40 on they stand still). Of programs: counted (it sends 60 images and no more),
-late_info (the camera info begins with image 60), successor (its fx is 90; it prints the stamp of
-its first image), second_camera (another one publishes both topics, its camera info with another
-fx), info_elsewhere (another one publishes the camera info, alone), and info_twice (that one and
-this)."""
+Publishes small depth images on /bad/depth/image_raw (FOLDER: other than /bad/depth) at 30 Hz until
+it is killed, each with a stamp of now. FAULT: none, type (the topic is Odometry), encoding (rgb8),
+no_info (no camera info), info (another fx from image 20 on), info_drifts (its fx grows by 1e-6 with
+each image), info_flaps (every second one has another fx), size (the camera info is of another
+size), back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they are half as
+high), second (a second publisher), short (images 20 to 29 have half their bytes), spoilt (all from
+60 to 299 have), best_effort, silent (a publisher without images), ends and ends_best_effort (it
+ends after 40 images and another one begins, reliable or not). Of stamps: spike (that of image 20 is
+an hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier (those of the second
+publisher are 5000 s behind), stuck (from image 40 on they stand still). Of programs: counted (it
+sends 60 images and no more), late_info (the camera info begins with image 60), successor (its fx is
+90; it prints the stamp of its first image), second_camera (another one publishes both topics, its
+camera info with another fx), info_elsewhere (another one publishes the camera info, alone), and
+info_twice (that one and this)."""
 import sys
 import time
 
@@ -51,13 +51,14 @@ def camera_info(header, width, fx):
 
 
 def main():
-    domain, fault = sys.argv[1:]
+    domain, fault = sys.argv[1:3]
+    folder = sys.argv[3] if len(sys.argv) > 3 else "/bad/depth"
     participant = DomainParticipant(int(domain))
     qos = BEST_EFFORT if fault == "best_effort" else RELIABLE
     kind = Odometry if fault == "type" else Image
 
     def writer_of(name, kind, qos=qos):
-        return DataWriter(participant, Topic(participant, "rt/bad/depth/" + name, kind, qos=qos),
+        return DataWriter(participant, Topic(participant, f"rt{folder}/{name}", kind, qos=qos),
                           qos=qos)
 
     writer = writer_of("image_raw", kind)
