@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture/ros/bag.h"
+#include "proto/closest.h"
 
 #define ALIVE (DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ALIVE_INSTANCE_STATE)
 
@@ -125,25 +126,71 @@ bool ros_publishes(int32_t publications, const struct ros_participant *participa
     return one.found;
 }
 
+// ROS 2's name of a topic of images or, else, of camera infos; NULL: it is none.
+static const char *name_of(const dds_builtintopic_endpoint_t *endpoint, bool is_image)
+{
+    const enum ros_kind kind = ros_kind_of(endpoint->type_name, strlen(endpoint->type_name));
+    const bool is_wanted =
+        is_image ? kind == ROS_IMAGE || kind == ROS_COMPRESSED_IMAGE : kind == ROS_CAMERA_INFO;
+    return is_wanted && !strncmp(endpoint->topic_name, "rt/", 3) ? endpoint->topic_name + 2 : NULL;
+}
+
 struct list {
+    bool is_of_images;
     char *text;
     size_t n, room;
 };
 
-static bool add_image_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
+static bool add_topic(void *user, const dds_builtintopic_endpoint_t *endpoint)
 {
     struct list *list = user;
-    enum ros_kind kind = ros_kind_of(endpoint->type_name, strlen(endpoint->type_name));
-    if ((kind == ROS_IMAGE || kind == ROS_COMPRESSED_IMAGE) && list->n < list->room &&
-        !strncmp(endpoint->topic_name, "rt/", 3))
+    const char *name = name_of(endpoint, list->is_of_images);
+    if (name && list->n < list->room)
         list->n += (size_t)snprintf(list->text + list->n, list->room - list->n, "%s%s",
-                                    list->n ? ", " : "", endpoint->topic_name + 2);
+                                    list->n ? ", " : "", name);
     return false;
+}
+
+static void list_topics(int32_t publications, bool is_image, char *out, size_t room)
+{
+    struct list list = {is_image, out, 0, room};
+    out[0] = 0;
+    each_publisher(publications, add_topic, &list);
 }
 
 void ros_list_image_topics(int32_t publications, char *out, size_t room)
 {
-    struct list list = {out, 0, room};
+    list_topics(publications, true, out, room);
+}
+
+void ros_list_info_topics(int32_t publications, char *out, size_t room)
+{
+    list_topics(publications, false, out, room);
+}
+
+struct nearest {
+    const char *topic;
+    size_t best;
+    char *out;
+    size_t room;
+};
+
+static bool is_nearest(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct nearest *nearest = user;
+    const char *name = name_of(endpoint, true);
+    const size_t n = name ? strlen(name) : 0, n_topic = strlen(nearest->topic);
+    const bool is_end = n > n_topic && strcmp(name + n - n_topic, nearest->topic) == 0;
+    if (name && (closest_is_better(nearest->topic, n_topic, name, &nearest->best) ||
+                 (is_end && nearest->best == SIZE_MAX)))
+        snprintf(nearest->out, nearest->room, "%s", name);
+    return false;
+}
+
+bool ros_nearest_image_topic(int32_t publications, const char *topic, char *out, size_t room)
+{
+    struct nearest nearest = {topic, SIZE_MAX, out, room};
     out[0] = 0;
-    each_publisher(publications, add_image_topic, &list);
+    each_publisher(publications, is_nearest, &nearest);
+    return out[0] != 0;
 }

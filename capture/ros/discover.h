@@ -36,4 +36,11 @@ bool ros_publishes(int32_t publications, const struct ros_participant *participa
 // The topics with images, by ROS 2's names, separated by ", "; "" when there is none.
 void ros_list_image_topics(int32_t publications, char *out, size_t room);
 
+// Those with camera infos, likewise.
+void ros_list_info_topics(int32_t publications, char *out, size_t room);
+
+// The topic with images that may be meant by `topic`, all by ROS 2's names: a slip away, or of that
+// name in a namespace. False and "": there is none.
+bool ros_nearest_image_topic(int32_t publications, const char *topic, char *out, size_t room);
+
 #endif

@@ -22,6 +22,7 @@
 #include "capture/ros/select_topic.h"
 #include "capture/ros/tell_of_images.h"
 #include "capture/ros/tell_of_info.h"
+#include "capture/ros/tell_of_topics.h"
 #include "capture/ros/topic_name.h"
 #include "capture/ros/units.h"
 #include "proto/clock.h"
@@ -412,24 +413,20 @@ static bool is_stopped(const struct ros2 *ros2)
 static int subscribe(struct ros2 *ros2, int64_t until_ns)
 {
     struct ros_offer offer;
-    char list[700];
     bool told = false;
     while (!ros_find_publisher(ros2->publications, ros2->image_topic, &offer)) {
-        if (clock_monotonic_ns() > until_ns) {
-            ros_list_image_topics(ros2->publications, list, sizeof list);
-            log_to(&ros2->log, LOG_LEVEL_ERROR,
-                   "ros2: nobody publishes %s on %s; topics with images: %s", ros2->image_topic + 2,
-                   ros2->place, list[0] ? list : "none");
+        const bool is_long = clock_monotonic_ns() > until_ns - PUBLISHER_NS + TELL_NS;
+        if (is_long && ros_find_packed(ros2->publications, &ros2->log, ros2->image_topic, &offer))
+            break;
+        const bool is_over = clock_monotonic_ns() > until_ns;
+        if (is_over || (is_long && !told))
+            ros_tell_of_nobody(ros2->publications, &ros2->log, ros2->image_topic, ros2->place,
+                               is_over ? 0 : (int)(PUBLISHER_NS / 1000 / MS));
+        told = is_long;
+        if (is_over)
             return -ENOENT;
-        }
         if (is_stopped(ros2))
             return -EINTR;
-        if (!told && clock_monotonic_ns() > until_ns - PUBLISHER_NS + TELL_NS) {
-            log_to(&ros2->log, LOG_LEVEL_WARNING,
-                   "ros2: nobody publishes %s yet on %s; waiting for it, %d s",
-                   ros2->image_topic + 2, ros2->place, (int)(PUBLISHER_NS / 1000 / MS));
-            told = true;
-        }
         dds_sleepfor(POLL_NS);
     }
     char type[sizeof offer.type];
@@ -487,7 +484,8 @@ static int take_first_info(struct ros2 *ros2, bool *out_has_info)
 
 // Waits for an image and a camera info, for that not as long: without it may be meant so. Images
 // that come meanwhile are held, the newest of them.
-static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
+static int wait_for_first(struct ros2 *ros2, const struct capture_settings *settings,
+                          int64_t until_ns)
 {
     struct ros_offer offer;
     bool has_image = false, has_info = false;
@@ -515,6 +513,9 @@ static int wait_for_first(struct ros2 *ros2, int64_t until_ns)
                (int)(PUBLISHER_NS / 1000 / MS));
         err = -ENOENT;
     }
+    if (!err && !has_info && !capture_gives_camera(settings))
+        ros_tell_of_no_info(ros2->publications, &ros2->log, ros2->info_topic, ros2->infos > 0,
+                            (int)(INFO_NS / 1000 / MS));
     const uint64_t n = ros2->held.n_left_out;
     if (!err && n > 0)
         log_to(&ros2->log, LOG_LEVEL_WARNING,
@@ -532,8 +533,9 @@ static int check_encoding(const struct ros2 *ros2)
         return 0;
     log_to(&ros2->log, LOG_LEVEL_ERROR,
            "ros2: %s (%s) is no depth: its images are %s; taken are 16UC1, mono16, 32FC1, and "
-           "these as compressedDepth, those of 16 bits also as png compressed",
-           topic->name, topic->type, topic->image_encoding);
+           "these as compressedDepth, those of 16 bits also as png compressed%s",
+           topic->name, topic->type, topic->image_encoding,
+           ros_encoding_meant(topic->image_encoding));
     return -ENOENT;
 }
 
@@ -582,7 +584,7 @@ static int open_ros2(void **out_state, const char *location,
         err = ros2->publications < 0 ? -EIO : subscribe(ros2, until_ns);
     }
     if (!err)
-        err = wait_for_first(ros2, until_ns);
+        err = wait_for_first(ros2, settings, until_ns);
     if (!err)
         err = check_encoding(ros2);
     if (!err)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture/ros/tell_of_images.h"
 #include "capture/ros/tell_of_info.h"
 #include "capture/ros/topic_name.h"
 #include "capture/ros/units.h"
@@ -171,19 +172,24 @@ static int choose_topic(struct bag *bag)
     if ((!depth || !depth->is_depth) && refuse_packed(bag))
         return -ENOTSUP;
     if (depth && !depth->is_depth) {
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages",
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages%s",
                bag->path, depth->name, depth->type, *depth->image_encoding ? " of " : "",
-               depth->image_encoding, (unsigned long long)depth->n_messages);
+               depth->image_encoding, (unsigned long long)depth->n_messages,
+               ros_encoding_meant(depth->image_encoding));
         return depth->n_messages ? -EINVAL : -ENOENT;
     }
     if (!depth) {
         const bool is_asked = bag->wanted && bag->n_topics > 0;
+        const char *meant = "";
+        for (size_t i = 0; i < bag->n_topics && !*meant; i++)
+            meant = ros_encoding_meant(bag->topics[i].image_encoding);
         list_topics(bag, list, sizeof list);
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s%s%s", bag->path,
+        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s%s%s%s", bag->path,
                is_asked              ? "there is no topic "
                : bag_n_messages(bag) ? "no topic with depth images"
                                      : "no messages were found in it",
-               is_asked ? bag->wanted : "", *list ? "; its topics: " : "", list);
+               is_asked ? bag->wanted : "", *list ? "; its topics: " : "", list,
+               is_asked ? "" : meant);
         return bag->wanted ? -EINVAL : -ENOENT;
     }
     if (n_equal > 1)
@@ -281,10 +287,12 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
     }
     if (!overridden &&
         (camera.width_px != depth->width_px || camera.height_px != depth->height_px)) {
-        log_to(&bag->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
-               "%s: images of %s are %ux%u, but %s is for %ux%u", bag->path, depth->name,
-               depth->width_px, depth->height_px, info ? info->name : "the usual camera",
-               camera.width_px, camera.height_px);
+        log_to(
+            &bag->log, settings->allow_implausible ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+            "%s: images of %s are %ux%u, but %s is for %ux%u; give the intrinsics of such images "
+            "with --set camera.fx=... (fy, cx, cy) or -c FILE",
+            bag->path, depth->name, depth->width_px, depth->height_px,
+            info ? info->name : "the usual camera", camera.width_px, camera.height_px);
         if (!settings->allow_implausible)
             return -ERANGE;
     }

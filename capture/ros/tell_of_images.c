@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 #include "capture/ros/depth.h"
 
@@ -19,13 +21,40 @@ void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s)
     *told = true;
 }
 
-// " (16UC1, 640x480: 480 rows of 1280 bytes are 614400; it has rows of 100 and 614400)", or "".
+const char *ros_encoding_meant(const char *encoding)
+{
+    static const struct {
+        const char *name, *meant;
+    } depth[] = {
+        {"16UC1", "; did you mean 16UC1? An encoding is written exactly so"},
+        {"mono16", "; did you mean mono16? An encoding is written exactly so"},
+        {"32FC1", "; did you mean 32FC1? An encoding is written exactly so"},
+    };
+    static const char *const prefixes[] = {"TYPE_", "CV_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncasecmp(encoding, prefixes[i], strlen(prefixes[i])) == 0)
+            encoding += strlen(prefixes[i]);
+    for (size_t i = 0; i < sizeof depth / sizeof *depth; i++)
+        if (strcasecmp(encoding, depth[i].name) == 0)
+            return depth[i].meant;
+    return "";
+}
+
+// " (16UC1, 640x480: 480 rows of 1280 bytes are 614400; it has rows of 100 and 614400)", of what is
+// no depth ", but rgb8", or "".
 static void describe_rows(const struct ros_image *image, char *out, size_t room)
 {
     struct ros_depth_format format;
     uint32_t w, h;
     out[0] = 0;
-    if (!image || !ros_depth_look(image, &format, &w, &h) || format.packing != ROS_DEPTH_RAW)
+    if (!image)
+        return;
+    if (!ros_depth_look(image, &format, &w, &h)) {
+        snprintf(out, room, ", but %s%s", image->encoding[0] ? image->encoding : "nothing named",
+                 ros_encoding_meant(image->encoding));
+        return;
+    }
+    if (format.packing != ROS_DEPTH_RAW)
         return;
     const uint64_t row_bytes = (format.is_float ? UINT64_C(4) : UINT64_C(2)) * w;
     snprintf(out, room,

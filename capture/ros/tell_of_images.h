@@ -11,6 +11,10 @@
 #include "capture/ros/messages.h"
 #include "proto/log.h"
 
+// Of an encoding that is none: "; did you mean 16UC1? Encodings are written exactly so", or "".
+// Publishers write it by hand, as 16uc1, or as OpenCV has it, TYPE_16UC1 and CV_16UC1.
+const char *ros_encoding_meant(const char *encoding);
+
 struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name)
     struct log_sink log;
     const char *topic;
@@ -23,7 +27,8 @@ struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name
 void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s);
 
 // Image number `index`; `image` NULL: it could not be read at all. Of one as it was taken by the
-// sensor its rows are told, too, with what they would have to be.
+// sensor its rows are told, too, with what they would have to be; of one that is no depth what it
+// is.
 void ros_bad_damaged(struct ros_bad_images *bad, uint64_t index, const struct ros_image *image,
                      const char *reason);
 

@@ -16,7 +16,7 @@ TOPIC = "/bad/depth/image_raw"
 DOMAIN = 10 + os.getpid() % 90
 N_POSES = 60
 DAMAGED = {"short": (10, 10), "back": (1, 1), "spike": (1, 1), "step": (15, 40),
-           "resized": (30, 999)}
+           "resized": (30, 999), "repainted": (30, 999)}
 SECOND_SAID = "has a second publisher, whose images and camera infos are left out"
 SECOND = ("second", "second_camera", "info_twice")
 NEW_CLOCK = ("step", "ends_earlier")
@@ -29,8 +29,13 @@ REFUSED = {
     "type": [f"{TOPIC} is of type nav_msgs/msg/Odometry, which is no image (sensor_msgs/msg/Image"],
     "encoding": [f"{TOPIC} (sensor_msgs/msg/Image) is no depth: its images are rgb8; taken are "
                  "16UC1, mono16, 32FC1, and these as compressedDepth"],
-    "no_info": [f"no camera info for {TOPIC}", f"images of {TOPIC} are 96x64"],
-    "size": [f"images of {TOPIC} are 96x64, but /bad/depth/camera_info is for 192x64"],
+    "hand_made": ["its images are 16uc1; taken are 16UC1, mono16, 32FC1, ",
+                  "; did you mean 16UC1? "],
+    "no_info": ["the intrinsics would be of /bad/depth/camera_info: nobody published it within "
+                "3 s; topics with camera infos: none", f"no camera info for {TOPIC}",
+                f"images of {TOPIC} are 96x64"],
+    "size": [f"images of {TOPIC} are 96x64, but /bad/depth/camera_info is for 192x64; give the "
+             "intrinsics of such images with --set camera.fx=... (fy, cx, cy) or -c FILE"],
     "silent": [f"{TOPIC} has a publisher, but no image came within 10 s"],
 }
 # Fault -> what the log must say; the daemon goes on.
@@ -47,6 +52,8 @@ SURVIVED = {
     "info_elsewhere": [f"the camera info of {TOPIC} is /bad/depth/camera_info"],
     "info_twice": ["/bad/depth/camera_info has a second publisher, which is not that of the "
                    "images"],
+    "packed": [f"nobody publishes {TOPIC} itself, but {TOPIC}/compressedDepth: that is taken"],
+    "repainted": [f"{TOPIC}: image ", ": not a depth image (16UC1, ", ", but rgb8; such are left"],
     "resized": [f"{TOPIC}: an image is 96x32, the first one was 96x64; such are left out"],
     "short": [f"{TOPIC}: image ", "(16UC1, 96x64: 64 rows of 192 bytes are 12288; it has a step of "
               "192 and 6144 bytes); such are left out, counted as damaged"],

@@ -5,13 +5,14 @@
 
 Publishes small depth images on /bad/depth/image_raw (FOLDER: other than /bad/depth) at 30 Hz until
 it is killed, each with a stamp of now. FAULT: none, type (the topic is Odometry), encoding (rgb8),
-no_info (no camera info), info (another fx from image 20 on), info_drifts (its fx grows by 1e-6 with
-each image), info_flaps (every second one has another fx), size (the camera info is of another
-size), back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they are half as
-high), second (a second publisher), short (images 20 to 29 have half their bytes), spoilt (all from
-60 to 299 have), best_effort, silent (a publisher without images), ends and ends_best_effort (it
-ends after 40 images and another one begins, reliable or not). Of stamps: spike (that of image 20 is
-an hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier (those of the second
+repainted (rgb8 from image 20 on), hand_made (16uc1), packed (as compressedDepth alone), no_info (no
+camera info), info (another fx from image 20 on), info_drifts (its fx grows by 1e-6 with each
+image), info_flaps (every second one has another fx), size (the camera info is of another size),
+back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they are half as high),
+second (a second publisher), short (images 20 to 29 have half their bytes), spoilt (all from 60 to
+299 have), best_effort, silent (a publisher without images), ends and ends_best_effort (it ends
+after 40 images and another one begins, reliable or not). Of stamps: spike (that of image 20 is an
+hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier (those of the second
 publisher are 5000 s behind), stuck (from image 40 on they stand still). Of programs: counted (it
 sends 60 images and no more), late_info (the camera info begins with image 60), successor (its fx is
 90; it prints the stamp of its first image), second_camera (another one publishes both topics, its
@@ -26,8 +27,11 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
+import numpy
+
+import ros_frames
 import ros_types
-from ros_types import CameraInfo, Header, Image, Odometry, RegionOfInterest
+from ros_types import CameraInfo, CompressedImage, Header, Image, Odometry, RegionOfInterest
 
 WIDTH, HEIGHT = 96, 64
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=1)), Policy.History.KeepLast(10))
@@ -55,13 +59,13 @@ def main():
     folder = sys.argv[3] if len(sys.argv) > 3 else "/bad/depth"
     participant = DomainParticipant(int(domain))
     qos = BEST_EFFORT if fault == "best_effort" else RELIABLE
-    kind = Odometry if fault == "type" else Image
+    kind = {"type": Odometry, "packed": CompressedImage}.get(fault, Image)
 
     def writer_of(name, kind, qos=qos):
         return DataWriter(participant, Topic(participant, f"rt{folder}/{name}", kind, qos=qos),
                           qos=qos)
 
-    writer = writer_of("image_raw", kind)
+    writer = writer_of("image_raw" + "/compressedDepth" * (fault == "packed"), kind)
     second = writer_of("image_raw", kind) if fault == "second" else None
     info_writer = None
     if fault not in ("no_info", "info_elsewhere"):
@@ -95,11 +99,17 @@ def main():
         first, last = {"short": (20, 29), "spoilt": (60, 299)}.get(fault, (0, -1))
         data = list(row * (HEIGHT // 2 if first <= i <= last else HEIGHT))
         step, encoding = 2 * WIDTH, "16UC1"
-        if fault == "encoding":
+        if fault == "hand_made":
+            encoding = "16uc1"
+        if fault == "encoding" or fault == "repainted" and i >= 20:
             data, step, encoding = list(bytes(3 * WIDTH * HEIGHT)), 3 * WIDTH, "rgb8"
         height = HEIGHT // 2 if fault == "resized" and i >= 20 else HEIGHT
         image = Image(header=header, height=height, width=WIDTH, encoding=encoding, is_bigendian=0,
                       step=step, data=data)
+        if fault == "packed":
+            pixels = numpy.frombuffer(bytes(data), "<u2").reshape(HEIGHT, WIDTH)
+            name, packed = ros_frames.encode(pixels, "16UC1-png")
+            image = CompressedImage(header=header, format=name, data=list(packed))
         writer.write(image)
         if second:
             second.write(image)

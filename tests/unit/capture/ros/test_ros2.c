@@ -22,6 +22,7 @@
 #include "capture/capture.h"
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
+#include "capture/ros/tell_of_topics.h"
 #include "capture/ros/type_hash.h"
 #include "proto/clock.h"
 
@@ -439,6 +440,10 @@ static void the_camera_info_is_named(void **state)
     struct capture_frame frame;
     assert_int_equal(capture_open(&capture, &settings), 0);
     read_good(capture, &frame);
+    assert_int_equal(count("ros2: the intrinsics would be of /unit/depth/camera_info: none of the "
+                           "images' camera came within 3 s; topics with camera infos: "
+                           "/unit/depth/camera_info\n"),
+                     1);
     camera.is_silent = false;
     for (int i = 0; i < 50; i++)
         assert_int_equal(capture_read(capture, 10000, &frame), 0);
@@ -650,6 +655,51 @@ static void camera_infos_of_another_program(void **state)
     unplug();
 }
 
+static void what_is_meant_by_a_topic_that_nobody_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *topic, *meant;
+    } cases[] = {{"rt/unit/depth/image_rect", ", did you mean ros2:/unit/depth/image_raw?"},
+                 {"rt/depth/image_raw", ", did you mean ros2:/unit/depth/image_raw?"},
+                 {"rt/unit/depth/imageraw", ", did you mean ros2:/unit/depth/image_raw?"},
+                 {"rt/unit/colour/image_rect_color", "; waiting"},
+                 {"rt/unit/depth/camera_info", "; waiting"},
+                 {"rt/raw", "; waiting"}};
+    const struct log_sink log = {hear, NULL};
+    struct ros_offer offer;
+    char wanted[300], packed[ROS_DDS_NAME_BYTES] = "rt/unit/packed/image_raw";
+    const dds_entity_t publications =
+        dds_create_reader(camera.participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        said[0] = 0;
+        ros_tell_of_nobody(publications, &log, cases[i].topic, "domain 1", 10);
+        snprintf(wanted, sizeof wanted, "nobody publishes %s yet on domain 1%s", cases[i].topic + 2,
+                 cases[i].meant);
+        assert_int_equal(count(wanted), 1);
+    }
+    ros_tell_of_nobody(publications, &log, "rt/unit/depth/image_rect", "domain 1", 0);
+    assert_int_equal(count("nobody publishes /unit/depth/image_rect on domain 1, did you mean "
+                           "ros2:/unit/depth/image_raw?; topics with images: "
+                           "/unit/depth/image_raw\n"),
+                     1);
+    ros_tell_of_no_info(publications, &log, "rt/unit/x/camera_info", false, 3);
+    assert_int_equal(count("the intrinsics would be of /unit/x/camera_info: nobody published it "
+                           "within 3 s; topics with camera infos: /unit/depth/camera_info\n"),
+                     1);
+    assert_false(ros_find_packed(publications, &log, packed, &offer));
+    assert_string_equal(packed, "rt/unit/packed/image_raw");
+    writer_of("rt/unit/packed/image_raw/compressedDepth",
+              &sensor_msgs_msg_dds__CompressedImage__desc, true);
+    assert_true(ros_find_packed(publications, &log, packed, &offer));
+    assert_true(offer.is_reliable);
+    assert_string_equal(packed, "rt/unit/packed/image_raw/compressedDepth");
+    assert_int_equal(count("ros2: nobody publishes /unit/packed/image_raw itself, but "
+                           "/unit/packed/image_raw/compressedDepth: that is taken\n"),
+                     1);
+    unplug();
+}
+
 // As many as a robot has, each is found, and none that has ended.
 static void many_publishers(void **state)
 {
@@ -708,6 +758,7 @@ int main(void)
         TEST(topics_that_nobody_has),
         TEST(the_domain_of_the_environment),
         TEST(loopback_that_the_environment_asks_for),
+        TEST(what_is_meant_by_a_topic_that_nobody_has),
         TEST(many_publishers),
         TEST(camera_infos_of_another_program),
         TEST(publisher_comes_back_offering_less),

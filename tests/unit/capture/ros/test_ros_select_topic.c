@@ -323,6 +323,13 @@ static void where_no_depth_is(void **state)
                 "(sensor_msgs/msg/Image, 0 messages)\n");
     assert_int_equal(choose("/rgb/image", NULL), -EINVAL);
     assert_said("topic /rgb/image is not depth: sensor_msgs/msg/Image of rgb8, 1 messages");
+    image("/hand/made", "TYPE_16UC1");
+    assert_int_equal(choose("/hand/made", NULL), -EINVAL);
+    assert_said("is not depth: sensor_msgs/msg/Image of TYPE_16UC1, 1 messages; did you mean "
+                "16UC1? An encoding is written exactly so\n");
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said("(sensor_msgs/msg/Image, TYPE_16UC1); did you mean 16UC1? An encoding is written "
+                "exactly so\n");
     assert_int_equal(choose("/silent/depth", NULL), -ENOENT);
     assert_said("topic /silent/depth is not depth: sensor_msgs/msg/Image, 0 messages");
     assert_int_equal(choose("/none", NULL), -EINVAL);
