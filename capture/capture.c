@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "capture/driver.h"
+#include "capture/explain_source.h"
 #include "capture/plausible.h"
 #include "capture/probe.h"
 #include "capture/recognise.h"
 #include "capture/replay.h"
-#include "proto/closest.h"
 
 static const struct capture_driver *const drivers[] = {
     &capture_driver_tum,     &capture_driver_sevenscenes, &capture_driver_png,
@@ -121,106 +121,9 @@ static const char *left_out_library(const char *source)
     return NULL;
 }
 
-#define AS_A_WHOLE                                                                                 \
-    ": compressed as a whole (zstd), as `ros2 bag record --compression-mode file` does, which is " \
-    "not read; "
-
-// Says so where the place holds what zstd compressed as a whole. False: it does not.
-static bool log_packed(const char *place, const struct log_sink *log)
+static const char *name_of_driver(size_t i)
 {
-    char *file;
-    size_t n;
-    if (recognise_packed(place, &file, &n) != 0)
-        return false;
-    const char *end = strrchr(file, '.');
-    const bool is_named = end && (!strcmp(end, ".zst") || !strcmp(end, ".zstd"));
-    const int n_name = is_named ? (int)(end - file) : (int)strlen(file);
-    if (n == 1)
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': %s" AS_A_WHOLE "unpack it first: zstd -d \"%s\" -o \"%.*s%s\"", place,
-               file, file, n_name, file, is_named ? "" : ".unpacked");
-    else
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': %s and %zu more" AS_A_WHOLE
-               "unpack them first: for f in \"%.*s\"/*.zst*; do zstd -d \"$f\" -o "
-               "\"${f%%.zst*}\"; done",
-               place, file, n - 1, (int)(strrchr(file, '/') - file), file);
-    free(file);
-    return true;
-}
-
-// Why a path is no recording. `error`: of recognise.
-static void log_no_recording(const char *path, int error, const struct log_sink *log)
-{
-    if (error == -EINVAL && log_packed(path, log))
-        return;
-    const char *slash = strrchr(path, '/'), *meant = NULL;
-    char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    bool is_mixed = true;
-    // Others are one file each, or images that may be any folder's.
-    const bool is_part =
-        error == -EINVAL && folder && recognise(folder, &meant, &is_mixed) == 0 && !is_mixed &&
-        (!strcmp(meant, "tum") || !strcmp(meant, "fakenect") || !strcmp(meant, "sevenscenes"));
-    if (is_part)
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': no recording by itself, did you mean the one it is in, %s:%s?", path,
-               meant, folder);
-    else if (error == -EINVAL)
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': no recording that is known, expected DRIVER:PLACE, e.g. tum:FOLDER",
-               path);
-    else if (error == -ENOENT || error == -ENOTDIR)
-        log_to(log, LOG_LEVEL_ERROR,
-               "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
-               "synth:room",
-               path);
-    else
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", path,
-               error == -ENODATA ? "the file is empty" : strerror(-error),
-               error == -EACCES ? ": who runs this program must be able to read it, and to enter "
-                                  "the folders above it"
-                                : "");
-    free(folder);
-}
-
-// Why a source has no driver: a name mistyped, or a path that is none of a recording. `error`: of
-// recognise.
-static void log_unknown(const char *source, int error, const struct log_sink *log)
-{
-    const bool is_there = error != -ENOENT && error != -ENOTDIR;
-    size_t n = strcspn(source, ":"), best = SIZE_MAX;
-    const char *meant = NULL;
-    for (size_t i = 0; source[n] && i < N_DRIVERS; i++)
-        if (closest_is_better(source, n, drivers[i]->name, &best))
-            meant = drivers[i]->name;
-    if (source[0] == '"' || source[0] == '\'')
-        log_to(log, LOG_LEVEL_ERROR,
-               "source %s: values stand without quotes: DRIVER:PLACE as it is, e.g. tum:FOLDER or "
-               "synth:room",
-               source);
-    else if (meant && !is_there)
-        log_to(log, LOG_LEVEL_ERROR, "source '%s': unknown driver, did you mean %s:%s?", source,
-               meant, source + n + 1);
-    else if (source[0] && (is_there || !source[n]))
-        log_no_recording(source, error, log);
-    else
-        log_to(
-            log, LOG_LEVEL_ERROR,
-            "source '%s': unknown driver, expected DRIVER:PLACE, e.g. tum:FOLDER or synth:room%s",
-            source, source[n] ? "" : ", or the path of a recording");
-}
-
-// What a driver cannot open may be another one's; why it cannot is in the log already.
-static void log_meant(const struct capture_driver *driver, const char *location,
-                      const struct log_sink *log)
-{
-    bool is_mixed;
-    const char *meant;
-    if (recognise(location, &meant, &is_mixed) != 0)
-        log_packed(location, log);
-    else if (!is_mixed && strcmp(meant, driver->name) != 0 && driver_of_name(meant))
-        log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': did you mean %s:%s?", driver->name, location,
-               meant, location);
+    return i < N_DRIVERS ? drivers[i]->name : NULL;
 }
 
 static void apply_overrides(struct capture_info *info, const struct capture_settings *settings)
@@ -264,7 +167,7 @@ static int choose_driver(const char *source, const struct capture_driver **out_d
         return -ENOTSUP;
     }
     if (!driver) {
-        log_unknown(source, error, log);
+        explain_unknown(source, error, name_of_driver, log);
         return -EINVAL;
     }
     if (driver->decode && !(*out_location)[0]) {
@@ -307,7 +210,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     err = driver->open(&capture->state, location, settings, info);
     if (err && driver->decode)
-        log_meant(driver, location, log);
+        explain_unopened(driver->name, location, name_of_driver, log);
     if (err)
         goto fail;
     if (!info->description[0])

@@ -419,6 +419,61 @@ static void settings_out_of_range(void **state)
     assert_int_equal(open_result(&settings), -EINVAL);
 }
 
+// What stands at the place says which driver is meant, else what the driver is called elsewhere.
+static void sources_that_are_called_otherwise(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *said; // %s: the folder
+    } cases[] = {
+        {"bag:%s/a.mcap", "unknown driver, did you mean mcap:%s/a.mcap?"},
+        {"bag:%s/a.bag", "unknown driver, did you mean ros1bag:%s/a.bag?"},
+        {"ros2bag:%s/a.db3", "unknown driver, did you mean ros2db3:%s/a.db3?"},
+        {"ros2bag:%s/a.db3#/depth", "unknown driver, did you mean ros2db3:%s/a.db3#/depth?"},
+        {"bag:x", "unknown driver, did you mean ros1bag:x? (of ROS 1; recordings of ROS 2 are "},
+        {"rosbag:x", "unknown driver, did you mean ros1bag:x? (of ROS 1"},
+        {"ros2bag:x", "unknown driver, did you mean mcap:x? (of a .db3 ros2db3:)"},
+        {"db3:x", "unknown driver, did you mean ros2db3:x?"},
+        {"sqlite3:x", "unknown driver, did you mean ros2db3:x?"},
+        {"ros2mcap:x", "unknown driver, did you mean mcap:x?"},
+        {"openni:x", "unknown driver, did you mean openni2:x?"},
+        {"realsense:", "unknown driver, a RealSense is read through its ROS 2 driver, ros2:/"},
+        {"tmu:x", "unknown driver, did you mean tum:x?"},
+        {"%s/none.bag", "it is not what its name promises: a file of that kind begins with "
+                        "\"#ROSBAG V2.0\" (ROS 1)"},
+        {"%s/none.db3", "begins with \"SQLite format 3\" (ROS 2)"},
+        {"%s/none.mcap", "begins with a byte of 0x89 and \"MCAP0\""},
+        {"%s/none.txt", "no recording that is known, expected DRIVER:PLACE"},
+        {"/nocamera/depth/image_raw",
+         "no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER "
+         "or synth:room; the topic of ROS 2 would be "
+         "ros2:/nocamera/depth/image_raw"},
+        {"/nocamera/depth.bag", "no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
+                                "synth:room\n"},
+        {"/tmp/nothing/here", "or synth:room\n"},
+    };
+    struct capture_settings settings = settings_of("tum");
+    char source[256], wanted[400];
+    scratch_write_text(&scratch, "a.mcap", "\x89MCAP0\r\n");
+    scratch_write_text(&scratch, "a.bag", "#ROSBAG V2.0\n");
+    scratch_write(&scratch, "a.db3", "SQLite format 3", 16);
+    static const char *const none[] = {"none.bag", "none.db3", "none.mcap", "none.txt"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        scratch_write_text(&scratch, none[i], "something else, and long enough");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(source, sizeof source, cases[i].source, scratch.path);
+        snprintf(wanted, sizeof wanted, cases[i].said, scratch.path);
+        settings.source = source;
+        assert_int_equal(open_result(&settings), -EINVAL);
+        strcat(scratch.line, "\n");
+        assert_true(scratch_said(&scratch, wanted));
+    }
+    settings.source = "ros1bag:~/none.bag";
+    assert_int_equal(open_result(&settings), -ENOENT);
+    assert_true(scratch_said(&scratch, "source 'ros1bag:~/none.bag': ~ stands for itself behind a "
+                                       "colon"));
+}
+
 // A recording that is there, as a folder or a file, by its path alone.
 static void recording_that_may_not_be_read(void **state)
 {
@@ -650,6 +705,7 @@ int main(void)
         TEST(folder_missing_or_empty),
         TEST(files_of_zstd),
         TEST(settings_out_of_range),
+        TEST(sources_that_are_called_otherwise),
         TEST(recording_that_may_not_be_read),
         TEST(implausible_is_refused_or_warned_about),
         TEST(overrides_replace_the_calibration),
