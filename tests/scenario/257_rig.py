@@ -152,7 +152,8 @@ def scenario():
     check_slow()
     check_fields()
     calibrate(camera("room", 1, "frames=20"), camera("room", 2, "frames=20", mount), code=1,
-              says="motions of 1.5 s that both recordings have")
+              says="motions of 1.5 s that both recordings have, 6 are wanted: A is tracked for "
+                   "0.6 s, B for 0.6 s, both at once for 0.6 s of at least 2.8: record longer")
     calibrate(camera("room-straight", 1, "frames=110"),
               camera("room-straight", 2, "frames=110", mount), code=1,
               says="the rig turns about one axis only")

@@ -115,6 +115,34 @@ static int set_clocks(struct way *ways, const struct se3 *T_a_b, struct result *
     return 0;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Too few motions: too short, each for itself or where they overlap, or tracked with gaps.
+static void complain_of_few(const struct way ways[2], size_t n_motions)
+{
+    const double wanted_s = (double)(LAG_NS + (HANDEYE_MIN_MOTIONS - 1) * STRIDE_NS) * 1e-9;
+    int64_t begin_ns[2], end_ns[2];
+    for (int i = 0; i < 2; i++) {
+        begin_ns[i] = ways[i].sights[0].time_ns;
+        end_ns[i] = ways[i].sights[ways[i].n - 1].time_ns;
+    }
+    const int64_t first_ns = later(begin_ns[0], begin_ns[1]),
+                  both_ns = -later(-end_ns[0], -end_ns[1]) - first_ns;
+    const double a_s = (double)(end_ns[0] - begin_ns[0]) * 1e-9,
+                 b_s = (double)(end_ns[1] - begin_ns[1]) * 1e-9,
+                 both_s = both_ns > 0 ? (double)both_ns * 1e-9 : 0;
+    posectl_complain("%zu motions of %.1f s that both recordings have, %d are wanted: A is tracked "
+                     "for %.1f s, B for %.1f s, both at once for %.1f s of at least %.1f: %s",
+                     n_motions, (double)LAG_NS * 1e-9, HANDEYE_MIN_MOTIONS, a_s, b_s, both_s,
+                     wanted_s,
+                     a_s < wanted_s || b_s < wanted_s ? "record longer, half a minute is good"
+                     : both_s < wanted_s              ? "are their clocks the same?"
+                                         : "tracking was lost in between, look at both with posed");
+}
+
 static int solve_motion(const struct way ways[2], struct handeye_result *out, size_t *out_n)
 {
     int64_t begin_ns = ways[0].sights[0].time_ns, end_ns = ways[0].sights[ways[0].n - 1].time_ns;
@@ -131,10 +159,7 @@ static int solve_motion(const struct way ways[2], struct handeye_result *out, si
     free(motions);
     *out_n = n;
     if (status == -ENODATA)
-        posectl_complain(
-            "%zu motions of %.1f s that both recordings have, %d are wanted: are their "
-            "clocks the same, were both tracked?",
-            n, (double)LAG_NS * 1e-9, HANDEYE_MIN_MOTIONS);
+        complain_of_few(ways, n);
     if (status == -EDOM)
         posectl_complain("the rig turns about one axis only (%.1f degrees about the second one): "
                          "turn it about two",
