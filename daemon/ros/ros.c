@@ -344,8 +344,8 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         topics[(ROS_MAX_SOURCES + 1) * (ROS_TOPIC_PART_BYTES + sizeof ros->prefix + 8)];
     ros_dds_describe(&place, text);
     list_topics(ros, topics, sizeof topics);
-    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, %stf and diagnostics on %s", topics, ros->prefix,
-           text);
+    log_to(&ros->log, LOG_LEVEL_INFO, "ROS 2: %s, %stf and %sdiagnostics on %s", topics,
+           ros->prefix, ros->prefix, text);
     *out = ros;
     return 0;
 }

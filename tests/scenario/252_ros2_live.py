@@ -246,8 +246,8 @@ def check_several(python):
         for daemon in daemons:
             daemon.stop()
             check(daemon.log().count("another program") == (0 if names[0] else 1), daemon.log())
-        check("ROS 2: two/b/odom, two/b/tf and diagnostics" in daemons[1].log() or not names[0],
-              daemons[1].log())
+        check("ROS 2: two/b/odom, two/b/tf and two/b/diagnostics" in daemons[1].log() or
+              not names[0], daemons[1].log())
         peer.communicate("", 60)
         with open(out) as file:
             got = json.load(file)
