@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "capture/replay.h"
@@ -92,14 +93,28 @@ static void find_jumps(struct timetable *t, const struct log_sink *log)
     t->paced_round_ns = t->round_ns - excess_ns;
 }
 
+static void tell_of_none(const struct timetable *t, const struct capture_settings *settings,
+                         uint64_t n_entries)
+{
+    const uint64_t last = n_entries ? n_entries - 1 : 0;
+    char end[40] = "on";
+    if (settings->duration_s > 0)
+        snprintf(end, sizeof end, "to %g s", settings->start_s + settings->duration_s);
+    log_to(
+        &settings->log, LOG_LEVEL_ERROR,
+        "no frame of the recording lies within capture.start_s and capture.duration_s, from %g s "
+        "%s: it is %.3f s long, with %llu frames",
+        settings->start_s, end, (double)(entry_time_ns(t, last) - entry_time_ns(t, 0)) * 1e-9,
+        (unsigned long long)n_entries);
+}
+
 int timetable_make(struct timetable *out, const struct capture_driver *driver, const void *state,
                    uint64_t n_entries, const struct capture_settings *settings)
 {
     *out = (struct timetable){.driver = driver, .state = state};
     int err = choose_entries(out, settings, n_entries);
     if (err)
-        log_to(&settings->log, LOG_LEVEL_ERROR,
-               "no frame of the recording lies within capture.start_s and capture.duration_s");
+        tell_of_none(out, settings, n_entries);
     else
         find_jumps(out, &settings->log);
     return err;

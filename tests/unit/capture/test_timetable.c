@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,6 +16,15 @@
 #include "capture/timetable.h"
 
 #define S INT64_C(1000000000)
+
+static char said[400]; // the last line
+
+static void hear(void *user, enum log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    snprintf(said, sizeof said, "%s", line);
+}
 
 static void stamp(const void *state, uint64_t i, int64_t *out_time_ns, uint64_t *out_index)
 {
@@ -49,8 +60,12 @@ static void bounds(void **state)
     assert_int_equal(t.n_round, 10);
     make(&t, stamps, 10, (struct capture_settings){.start_s = 9});
     assert_int_equal(t.n_round, 1);
-    const struct capture_settings late = {.start_s = 9.5};
+    const struct capture_settings late = {.start_s = 9.5, .log = {hear, NULL}};
     assert_int_equal(timetable_make(&t, &driver, stamps, 10, &late), -ENOENT);
+    assert_non_null(strstr(said, "from 9.5 s on: it is 9.000 s long, with 10 frames"));
+    const struct capture_settings part = {.start_s = 2.1, .duration_s = 0.4, .log = {hear, NULL}};
+    assert_int_equal(timetable_make(&t, &driver, stamps, 10, &part), -ENOENT);
+    assert_non_null(strstr(said, "from 2.1 s to 2.5 s: it is 9.000 s long, with 10 frames"));
     for (uint32_t step = 0; step < 12; step++) {
         make(&t, stamps, 10, (struct capture_settings){.step = step});
         const uint64_t by = step ? step : 1;
