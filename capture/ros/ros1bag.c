@@ -302,8 +302,9 @@ static int scan(struct ros1_reader **out, int fd, struct bag *bag)
     }
     damage_tell(&walk.damage, bag->path, &bag->log);
     if (!walk.complete)
-        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu", bag->path,
-               (unsigned long long)walk.end);
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: incomplete, breaks off at byte %llu; for other programs: rosbag reindex %s",
+               bag->path, (unsigned long long)walk.end, bag->path);
     *out = reader;
     return 0;
 }
