@@ -182,7 +182,7 @@ int plausible_scale(const double *steps, size_t n_frames, const struct intrinsic
         return 0;
     const double f_px = camera->fx_px * 640 / camera->width_px;
     const bool usual_scale = middle > SCALE_MIN && middle < SCALE_MAX;
-    const bool usual_focal = f_px > FOCAL_MIN_PX && f_px < FOCAL_MAX_PX;
+    const bool usual_focal = f_px >= FOCAL_MIN_PX && f_px <= FOCAL_MAX_PX;
     // Both unusual: another kind of camera. Cropped images tell nothing of the focal length.
     if (usual_scale == usual_focal || 3 * camera->width_px != 4 * camera->height_px)
         return 0;

@@ -166,8 +166,9 @@ static int write_map(struct camera *camera)
     if (error) {
         map_contents_free(&map);
         log_to(&camera->sink, LOG_LEVEL_ERROR, "%s: no map: %s", path,
-               error == -EAGAIN ? "the camera was not found in the loaded one, whose file stays"
-                                : strerror(-error));
+               error == -EAGAIN    ? "the camera was not found in the loaded one, whose file stays"
+               : error == -ENODATA ? "no frame was tracked, so that there is no surface"
+                                   : strerror(-error));
         return error;
     }
     map_contents_order(&map);

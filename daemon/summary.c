@@ -151,7 +151,8 @@ static void list_reasons(const struct shared *shared, enum shared_counter first,
 }
 
 // What else there is to say of frames, where there is: ", 12 before the start", and of the tracked
-// ones ", less work on 12" and ", SEARCHING 200: not found in the loaded map at the end".
+// ones ", less work on 12" and ", of the tracked ones SEARCHING 200: not found in the loaded map at
+// the end".
 static void list_more(const struct shared *shared, bool is_searching, char *out, size_t out_bytes)
 {
     const unsigned long long n_early = shared_counter(shared, SHARED_EARLY),
@@ -164,7 +165,7 @@ static void list_more(const struct shared *shared, bool is_searching, char *out,
     if (n_reduced)
         n += (size_t)snprintf(out + n, out_bytes - n, ", less work on %llu", n_reduced);
     if (n_searching)
-        snprintf(out + n, out_bytes - n, ", SEARCHING %llu%s", n_searching,
+        snprintf(out + n, out_bytes - n, ", of the tracked ones SEARCHING %llu%s", n_searching,
                  is_searching ? ": not found in the loaded map at the end" : "");
 }
 

@@ -358,8 +358,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
     } else if (!complete) {
         log_to(log, LOG_LEVEL_WARNING,
-               "%s: incomplete, ends after %zu images, breaks off at byte %llu", name,
-               out->n_frames, (unsigned long long)walk->file.at);
+               "%s: incomplete, ends after %zu images, breaks off at byte %llu; for other "
+               "programs: posectl record repair FILE",
+               name, out->n_frames, (unsigned long long)walk->file.at);
     }
     if (!err)
         damage_tell(&walk->damage, name, log);

@@ -205,7 +205,9 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
     else
         damage_tell(&walk->damage, bag_file(bag), &bag->log);
     if (!err && !complete)
-        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: incomplete, breaks off at byte %llu",
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: incomplete, breaks off at byte %llu; for other programs: posectl record repair "
+               "FILE",
                bag_file(bag), (unsigned long long)walk->file.at);
     for (size_t i = 0; i < walk->schemas_end; i++)
         free(walk->schemas[i]);

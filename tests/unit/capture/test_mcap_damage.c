@@ -337,10 +337,13 @@ static void zeros_behind_the_data(void **state)
         assert_true(read_frames("b.mcap") == of_chunks(3));
         assert_in_range((clock() - start) * 10 / CLOCKS_PER_SEC, 0, 3);
         if (k == 0)
-            assert_said("b.mcap: incomplete, ends after 32 images, breaks off at byte %zu\n",
+            assert_said("b.mcap: incomplete, ends after 32 images, breaks off at byte %zu; for "
+                        "other programs: posectl record repair FILE\n",
                         chunks[2]);
         else
-            assert_said("b.mcap: incomplete, breaks off at byte %zu\n", chunks[2]);
+            assert_said("b.mcap: incomplete, breaks off at byte %zu; for other programs: posectl "
+                        "record repair FILE\n",
+                        chunks[2]);
         assert_int_equal(repair_file().n_lost_bytes, 900);
         assert_true(read_frames("c.mcap") == of_chunks(3));
         assert_null(strstr(said, "incomplete"));
