@@ -72,7 +72,7 @@ struct foxglove_odometry {
     double covariance[36];
     bool has_velocity_covariance;
     double velocity_covariance[36];
-    bool is_lost;         // the pose is the last valid one
+    bool is_lost;         // the pose is the one told last
     bool is_predicted;    // where a frame that was dropped is expected
     bool is_cut;          // it does not connect to all before it in its frame
     int64_t published_ns; // CLOCK_MONOTONIC when the message was made

@@ -35,7 +35,7 @@ enum track_reason {
 struct track_result {
     enum track_state state;
     enum track_reason reason;
-    struct se3 T_odom_camera; // LOST: the last valid pose, never NaN
+    struct se3 T_odom_camera; // LOST: the pose told last, never NaN
     double covariance[36];    // of T_odom_camera, row-major, order x y z rotX rotY rotZ
     struct pose_error error;  // its parts; of a motion: pose_error_between
     double velocity[6];       // in the camera frame: m/s then rad/s

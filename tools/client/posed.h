@@ -25,7 +25,7 @@ enum posed_state {
     POSED_INIT = 1, // first frame, or first after a reset
     POSED_TRACKING = 2,
     POSED_DEGRADED = 3, // usable, with a reason
-    POSED_LOST = 4,     // the last valid pose again: do not use
+    POSED_LOST = 4,     // the pose told last again: do not use
     POSED_SEARCHING = 5,
 };
 
