@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capture/recognise.h"
@@ -50,7 +51,9 @@ static const char *promised_begin(const char *path)
                  {".db3", "\"SQLite format 3\" (ROS 2)"},
                  {".mcap", "a byte of 0x89 and \"MCAP0\""}};
     const char *suffix = strrchr(path, '.');
-    for (size_t i = 0; suffix && i < sizeof kinds / sizeof *kinds; i++)
+    struct stat file;
+    const bool is_file = stat(path, &file) == 0 && S_ISREG(file.st_mode);
+    for (size_t i = 0; is_file && suffix && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(suffix, kinds[i].suffix))
             return kinds[i].begin;
     return NULL;

@@ -197,7 +197,7 @@ int check_settings(const struct config *config, const struct log_sink *log)
     good = ros_place_of_camera(config, &ignored, &sink) == 0 && good;
     good = check_build(config, &sink) == 0 && good;
     good = check_words(config, &sink) == 0 && good;
-    if (config->ros.publish || config->recorder.folder[0]) // where each may be a ros2mcap
+    if (config->ros.publish || strcmp(config->recorder.format, "ros2mcap") == 0)
         good = check_ros_frames(config, &sink) == 0 && good;
     good = check_ros_namespace(config, &sink) == 0 && good;
     good = check_ros_names(config, &sink) == 0 && good;

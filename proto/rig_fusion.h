@@ -81,7 +81,7 @@ rig_create(struct rig **out, const struct se3 *T_base_camera, uint32_t n, bool p
 void rig_destroy(struct rig **rig);
 
 // The next frame of a camera; time stamps of one camera grow (one that does not is left out, but
-// where its epoch is another one: then its clock was set back, and the rig goes on by it in a new
+// where its epoch is another one: then its clock was set, and the rig goes on by it in a new
 // epoch when nothing of another camera is after its last pose). The oldest is
 // forgotten where there are RIG_MAX_AHEAD.
 void rig_put(struct rig *rig, uint32_t camera, const struct rig_sight *sight);

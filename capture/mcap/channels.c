@@ -125,6 +125,11 @@ static void list_topic(struct mcap_channels *channels, const char *topic, size_t
                                                  "%s%.*s", comma, (int)n_topic, topic);
 }
 
+static double units_or_default(double units_per_m)
+{
+    return units_per_m > 0 ? units_per_m : MCAP_DEFAULT_UNITS_PER_M;
+}
+
 static bool take_image(struct mcap_channels *channels, uint16_t id, const char *topic,
                        size_t n_topic, double units_per_m)
 {
@@ -136,7 +141,8 @@ static bool take_image(struct mcap_channels *channels, uint16_t id, const char *
         list_topic(channels, topic, n_topic);
     mcap_ids_add(&channels->listed, id);
     if (is_new && rank != MCAP_DEPTH_NONE && is_topic(name, channels->depth_topic)) {
-        const bool is_alike = units_per_m == channels->units_per_m;
+        const bool is_alike =
+            units_or_default(units_per_m) == units_or_default(channels->units_per_m);
         if (is_alike)
             mcap_ids_add(&channels->depths, id);
         channels->n_other_units += !is_alike;

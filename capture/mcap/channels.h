@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MCAP_DEFAULT_UNITS_PER_M 1000 // where a channel tells none
+
 // A set of ids, of schemas or of channels: a bit for each there can be.
 struct mcap_ids {
     unsigned char bits[(UINT16_MAX + 1) / 8];

@@ -28,7 +28,10 @@ struct walk {
     struct damage damage;
     struct mcap_channels channels;
     bool has_own_stamps; // images were taken at other times than they were logged
-    size_t first_chunk;  // how many there were when the first image was read
+    bool is_by_log;      // they count all the same: their own stamps are none
+    size_t n_read, n_unstamped, n_repeated; // images, of these without a stamp, with the last one's
+    int64_t last_stamp_ns;
+    size_t first_chunk; // how many there were when the first image was read
     bool has_camera;
     bool is_ros;
     bool unsupported; // a chunk had a compression that was not built in
@@ -111,9 +114,13 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
         if (image.remainders)
             index->units_per_m = image.units_per_m;
     }
-    if (is_good && image.time_ns && (uint64_t)image.time_ns != time_ns) {
-        walk->has_own_stamps = true;
-        time_ns = (uint64_t)image.time_ns;
+    if (is_good && !walk->is_by_log) {
+        walk->n_read++;
+        walk->n_unstamped += image.time_ns == 0;
+        walk->n_repeated += image.time_ns == walk->last_stamp_ns;
+        walk->last_stamp_ns = image.time_ns;
+        walk->has_own_stamps |= image.time_ns && (uint64_t)image.time_ns != time_ns;
+        time_ns = image.time_ns ? (uint64_t)image.time_ns : time_ns;
     }
     return add_frame(index, time_ns, chunk, offset);
 }
@@ -311,6 +318,36 @@ static int walk_file(struct walk *walk, bool *out_complete)
     return err;
 }
 
+// Whether the images' own stamps are no times: some have none, or most have that of the one before,
+// as where they are of whole seconds.
+static bool has_bad_stamps(const struct walk *walk)
+{
+    return walk->has_own_stamps && (walk->n_unstamped || 2 * walk->n_repeated > walk->n_read);
+}
+
+// From the front once more, by the times at which images were logged.
+static int walk_by_log(struct walk *walk, const char *name, const struct log_sink *log,
+                       bool *out_complete)
+{
+    const struct mcap_choice choice = walk->channels.choice;
+    struct mcap_reader *reader = walk->reader;
+    struct mcap_index *index = walk->index;
+    log_to(log, LOG_LEVEL_WARNING,
+           "%s: of %zu images %zu have no time of their own and %zu that of the one before: the "
+           "times at which they were logged are taken",
+           name, walk->n_read, walk->n_unstamped, walk->n_repeated);
+    mcap_index_free(index);
+    *index = (struct mcap_index){0};
+    mcap_walk_end(&walk->file);
+    memset(walk, 0, sizeof *walk);
+    walk->reader = reader;
+    walk->index = index;
+    walk->channels.choice = choice;
+    walk->is_by_log = true;
+    int err = mcap_walk_begin(&walk->file, reader);
+    return err ? err : walk_file(walk, out_complete);
+}
+
 int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
               const struct log_sink *log, struct mcap_index *out)
 {
@@ -328,6 +365,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
     if (!err)
         err = walk_file(walk, &complete);
+    if (!err && has_bad_stamps(walk))
+        err = walk_by_log(walk, name, log, &complete);
     if (!err && (walk->is_ros || (!out->has_channel && walk->channels.has_ros))) {
         mcap_index_free(out);
         mcap_walk_end(&walk->file);
@@ -373,11 +412,11 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
                name, channels->choice.camera, channels->topics);
     if (!err && channels->n_other_units)
-        log_to(
-            log, LOG_LEVEL_WARNING,
-            "%s: images of %s have another unit in %zu channels, and are left out: play that part "
-            "of the recording by itself",
-            name, channels->depth_topic, channels->n_other_units);
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: images of %s have another unit in %zu of its channels, and are left out: play "
+               "that "
+               "part of the recording by itself",
+               name, channels->depth_topic, channels->n_other_units);
     if (!err)
         stamp_order_tell(&order, log, name, channels->depth_topic);
     if (!err && out->n_skipped)

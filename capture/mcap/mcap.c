@@ -16,7 +16,6 @@
 #include "capture/ros/select_topic.h"
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
-#define DEFAULT_UNITS_PER_M 1000
 
 // The message record of a frame. Returns NULL with a reason.
 static const unsigned char *find_message(struct mcap_reader *reader, const struct mcap_index *index,
@@ -150,7 +149,7 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
     out_info->camera = camera;
     out_info->camera.width_px = index->width_px;
     out_info->camera.height_px = index->height_px;
-    out_info->units_per_m = index->units_per_m != 0 ? index->units_per_m : DEFAULT_UNITS_PER_M;
+    out_info->units_per_m = index->units_per_m != 0 ? index->units_per_m : MCAP_DEFAULT_UNITS_PER_M;
     return 0;
 }
 

@@ -50,6 +50,8 @@ struct recorded {
     uint32_t n_kept;    // of its frames in the queue, those that have pixels
     uint32_t n_waiting; // its frames and messages in the queue
     bool has_ended;
+    bool is_begun;              // one of its frames is on disk
+    int64_t last_ns, length_ns; // of them: the newest one's time, and how long they are so far
 };
 
 struct recorder {
@@ -163,13 +165,11 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
     pthread_mutex_unlock(&recorder->lock);
 }
 
-// true when one more frame would go beyond a limit of the recording.
-static bool exceeds_duration(const struct recorder *recorder, const struct capture_frame *frame)
+// How long the recording of a camera is with a frame: the step of a clock that was set is no time.
+static int64_t length_with(const struct recorded *camera, const struct capture_frame *frame)
 {
-    const struct recorder_status *status = &recorder->status;
-    double max_s = recorder->settings.max_duration_s;
-    return max_s > 0 && status->n_frames > 0 &&
-           (double)(frame->image.time_ns - status->first_time_ns) * 1e-9 > max_s;
+    const bool follows = camera->is_begun && !(frame->flags & CAPTURE_NEW_CLOCK);
+    return camera->length_ns + (follows ? frame->image.time_ns - camera->last_ns : 0);
 }
 
 static bool exceeds_bytes(const struct recorder *recorder)
@@ -188,7 +188,10 @@ static int write_frame(struct recorder *recorder, const struct slot *slot)
     const struct writer_format *format = recordings_format(status->format);
     uint64_t n_bytes = status->n_bytes;
     int err = 0;
-    if (exceeds_duration(recorder, frame))
+    struct recorded *camera = &recorder->cameras[slot->camera];
+    const int64_t length_ns = length_with(camera, frame);
+    if (recorder->settings.max_duration_s > 0 &&
+        (double)length_ns * 1e-9 > recorder->settings.max_duration_s)
         return 1;
     if (exceeds_bytes(recorder) && format->flush) {
         pthread_mutex_unlock(&recorder->lock);
@@ -208,6 +211,9 @@ static int write_frame(struct recorder *recorder, const struct slot *slot)
         status->first_time_ns = frame->image.time_ns;
     status->last_time_ns = frame->image.time_ns;
     status->n_frames++;
+    camera->is_begun = true;
+    camera->last_ns = frame->image.time_ns;
+    camera->length_ns = length_ns;
     return 0;
 }
 

@@ -100,7 +100,7 @@ static int open_rig(struct ros2mcap *mcap, const struct writer_camera *cameras)
     for (uint32_t i = 0; i < mcap->n_cameras; i++)
         mcap->rig_cameras[i] =
             (struct rig_tf_camera){.T_base_first = se3_inverse(&mcap->cameras[i].T_first_base),
-                                   .ahead_ns = cameras[i].ahead_ns};
+                                   .ahead_ns = cameras[i].ahead_ns - cameras[0].ahead_ns};
     rig_tf_begin(&mcap->rig_tf, mcap->rig_cameras);
     return 0;
 }

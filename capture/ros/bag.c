@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/ros/tell_of_info.h"
 #include "capture/ros/units.h"
 
 #define MAX_TOPICS 10000 // more is no recording of a robot; nor are more ids of a file
@@ -251,7 +252,7 @@ static bool is_packed(const struct bag_topic *topic, const void *data, size_t n_
 static void note_change(struct bag_info_change *change, const struct intrinsics *first,
                         const struct intrinsics *now, int64_t time_ns)
 {
-    if (memcmp(first, now, sizeof *now) == 0)
+    if (ros_is_same_calibration(first, now))
         return;
     if (change->n_messages++ == 0) {
         change->to = *now;

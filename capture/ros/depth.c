@@ -90,7 +90,8 @@ enum ros_float_unit ros_depth_float_unit(const struct ros_image *image)
 {
     struct ros_depth_format format;
     uint32_t w, h;
-    uint64_t n_values = 0, n_far = 0;
+    uint64_t n_values = 0, n_far = 0, n_most = 0;
+    float most = 0;
     if (!image->data || !ros_depth_look(image, &format, &w, &h) || !format.is_float ||
         format.packing != ROS_DEPTH_RAW || w < 1 || h < 1 || !has_rows(image, sizeof(float)))
         return ROS_FLOAT_UNKNOWN;
@@ -101,7 +102,17 @@ enum ros_float_unit ros_depth_float_unit(const struct ros_image *image)
             const bool is_value = value > 0 && value <= MAX_FLOAT_MM; // false for NaN
             n_values += is_value;
             n_far += is_value && value > MAX_FLOAT_M;
+            if (is_value && value > most) {
+                most = value;
+                n_most = 0;
+            }
+            n_most += is_value && value == most;
         }
+    }
+    // A simulator's end of the world is as far in all pixels that see it.
+    if (most > MAX_FLOAT_M && 2 * n_most > n_values && n_most < n_values) {
+        n_values -= n_most;
+        n_far -= n_most;
     }
     if (100 * n_values < (uint64_t)w * h)
         return ROS_FLOAT_UNKNOWN;

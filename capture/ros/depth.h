@@ -37,7 +37,8 @@ bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_
 // What a 32FC1 image shows its values to be. Millimetres: more than nine of ten are above 100,
 // which in metres no depth camera sees. It is not known of one with less than a hundredth of its
 // pixels, of another encoding, or whose message breaks off. Values above 100000 do not count: some
-// drivers give a large one where there is no depth.
+// drivers give a large one where there is no depth; nor does the largest, where most of the image
+// but not all has it: what a simulator gives behind everything.
 enum ros_float_unit { ROS_FLOAT_UNKNOWN, ROS_FLOAT_METRES, ROS_FLOAT_MILLIMETRES };
 enum ros_float_unit ros_depth_float_unit(const struct ros_image *image);
 

@@ -409,14 +409,30 @@ static bool is_stopped(const struct ros2 *ros2)
     return ros2->is_stopped && ros2->is_stopped();
 }
 
+// Whether for so long there has been the topic of packed images and not the other, which a camera
+// may offer a moment later. *since_ns: 0 while it is not there.
+static bool is_packed_alone(const struct ros2 *ros2, int64_t *since_ns)
+{
+    char packed[ROS_DDS_NAME_BYTES];
+    struct ros_offer offer;
+    const int n = snprintf(packed, sizeof packed, "%s/compressedDepth", ros2->image_topic);
+    if (n >= (int)sizeof packed || !ros_find_publisher(ros2->publications, packed, &offer))
+        *since_ns = 0;
+    else if (*since_ns == 0)
+        *since_ns = clock_monotonic_ns();
+    return *since_ns != 0 && clock_monotonic_ns() > *since_ns + TELL_NS;
+}
+
 // Waits for someone who publishes the topic, and subscribes as he offers it.
 static int subscribe(struct ros2 *ros2, int64_t until_ns)
 {
     struct ros_offer offer;
     bool told = false;
+    int64_t packed_since_ns = 0;
     while (!ros_find_publisher(ros2->publications, ros2->image_topic, &offer)) {
         const bool is_long = clock_monotonic_ns() > until_ns - PUBLISHER_NS + TELL_NS;
-        if (is_long && ros_find_packed(ros2->publications, &ros2->log, ros2->image_topic, &offer))
+        if (is_packed_alone(ros2, &packed_since_ns) &&
+            ros_find_packed(ros2->publications, &ros2->log, ros2->image_topic, &offer))
             break;
         const bool is_over = clock_monotonic_ns() > until_ns;
         if (is_over || (is_long && !told))

@@ -61,7 +61,7 @@ static bool is_near(double a, double b)
 }
 
 // Not a number is the same only as itself, bit for bit.
-static bool is_same(const struct intrinsics *a, const struct intrinsics *b)
+bool ros_is_same_calibration(const struct intrinsics *a, const struct intrinsics *b)
 {
     return memcmp(a, b, sizeof *a) == 0 ||
            (is_near(a->fx_px, b->fx_px) && is_near(a->fy_px, b->fy_px) &&
@@ -108,7 +108,7 @@ void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
         ros_tell_of_distortion(log, &taken, info->distortion);
         live->is_distortion_told = true;
     }
-    const bool is_old = is_same(now, &live->last);
+    const bool is_old = ros_is_same_calibration(now, &live->last);
     const bool is_calm = live->flaps && is_old && now_ns - live->last_ns > ROS_CALM_NS;
     if (live->is_given || (is_old && !is_calm))
         return;
@@ -121,7 +121,7 @@ void ros_live_info_take(struct ros_live_info *live, const struct log_sink *log,
     if (!live->is_told && now->fx_px > 0)
         ros_tell_of_info(log, &taken);
     live->is_told = live->is_told || now->fx_px > 0;
-    if (is_same(now, camera) || !follow(live, log, camera, now_ns))
+    if (ros_is_same_calibration(now, camera) || !follow(live, log, camera, now_ns))
         return;
     const bool is_sane = now->fx_px > 0 && now->fy_px != 0 && now->fx_px < 1e6;
     const bool is_same_size =

@@ -39,6 +39,7 @@ void ros_describe_change(const struct intrinsics *from, const struct intrinsics 
 // Intrinsics as near to each other are one calibration, rounded or estimated anew: over 640 pixels
 // that moves a point by less than depth itself is off by.
 #define ROS_SAME_CALIBRATION_PX 0.02
+bool ros_is_same_calibration(const struct intrinsics *a, const struct intrinsics *b);
 
 // More changes than these in such a time are no calibrations that somebody made.
 #define ROS_CALM_CHANGES 3

@@ -101,13 +101,14 @@ static uint32_t heir_of(const struct graph *g, uint32_t at)
 }
 
 // Takes a keyframe out; its neighbours are chained, and the one that stands nearer takes over its
-// links across time, without which a loop would open again: its own always, others as long as there
-// is room for those of the next two keyframes.
+// links across time, without which a loop would open again: its own as long as there is any room,
+// others as long as there is room for those of the next two keyframes.
 static void forget(struct graph *g, uint32_t at)
 {
     uint32_t n = 0, n_edges = g->n_edges;
     const bool full =
         n_edges + 2 * (g->settings.max_links + 1 + GRAPH_LOOP_LINKS) > g->enough_edges;
+    const bool is_crowded = 4 * n_edges > 3 * g->max_edges;
     const struct edge over = chain_over(g, at);
     const uint32_t heir = heir_of(g, at);
     for (uint32_t k = 0; k < n_edges; k++) {
@@ -118,8 +119,8 @@ static void forget(struct graph *g, uint32_t at)
             uint32_t other = e.i == at ? e.j : e.i;
             uint32_t low = other < heir ? other : heir, high = other < heir ? heir : other;
             const bool is_find = e.find && !e.chain;
-            if (!is_find && ((full && !e.loop) || e.chain || high - low < HEIR_FROM ||
-                             graph_find_edge(g, n_edges, low, high)))
+            if (!is_find && ((full && (is_crowded || !e.loop)) || e.chain ||
+                             high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high)))
                 continue;
             e = given_to(g, &e, at, heir);
             e.inherited = true;

@@ -89,11 +89,18 @@ void recording_wait_until_idle(struct recorder *recorder)
 
 void recording_push(struct recorder *recorder, uint64_t first, uint64_t end)
 {
+    recording_push_later(recorder, first, end, 0);
+}
+
+void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns)
+{
     uint16_t pixels[RECORDING_N_PIXELS];
     struct capture_frame frame;
     for (uint64_t i = first; i < end; i++) {
         struct recorder_status before, after;
         recording_make_frame(i, pixels, &frame);
+        frame.image.time_ns += by_ns;
+        frame.flags |= by_ns && i == first ? CAPTURE_NEW_CLOCK : 0;
         do { // the test must not depend on the disk
             recorder_status(recorder, &before);
             camera_push(recording.camera, recorder, frame);

@@ -33,6 +33,9 @@ struct recorder_settings recording_settings(void);
 void recording_make_frame(uint64_t i, uint16_t pixels[RECORDING_N_PIXELS],
                           struct capture_frame *out);
 void recording_push(struct recorder *recorder, uint64_t first, uint64_t end);
+
+// The same of a clock that is set by so much with the first of them.
+void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns);
 void recording_wait_until_idle(struct recorder *recorder);
 
 struct capture *recording_open(const char *format, const char *name);

@@ -368,7 +368,8 @@ static void several_channels_of_a_topic(void **state)
         assert_int_equal(info.n_frames, 16);
         assert_true(info.camera.fx_px == 40 && info.units_per_m == 2000);
         assert_null(strstr(said, "depth topics"));
-        assert_said("a.mcap: images of depth/a have another unit in 1 channels, and are left out");
+        assert_said(
+            "a.mcap: images of depth/a have another unit in 1 of its channels, and are left out");
         assert_int_equal(open_as("#a", NULL, false, &value), 0);
         assert_int_equal(info.n_frames, 16);
         assert_int_equal(open_as("", "a", false, &value), 0);
@@ -402,6 +403,48 @@ static void stamps_of_the_camera(void **state)
         scratch_write(&scratch, "a.mcap", file, n_file);
         scratch_name(&scratch, "a.mcap", location);
         assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
+        assert_int_equal(info.n_frames, N);
+        for (uint64_t i = 0; i < N; i++) {
+            int64_t time_ns;
+            uint64_t number;
+            capture_driver_mcap.stamp(source, i, &time_ns, &number);
+            assert_int_equal(time_ns, first_ns + (int64_t)i * step_ns);
+        }
+        capture_driver_mcap.close(source);
+    }
+}
+
+// Where some images have no stamp, or most that of the one before, the times of the log are theirs.
+static void stamps_that_are_none(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    const int64_t first_ns = INT64_C(1700000000100000000), step_ns = 33333333;
+    for (int how = 0; how < 4; how++) {
+        const bool is_chunked = how & 1, repeats = how & 2;
+        void *source = NULL;
+        char location[300];
+        const struct capture_settings settings = {.log = {hear, NULL}};
+        begin("");
+        channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(2, IMAGE, "depth", "protobuf", "", "");
+        calibration(1, W, 40, 40, 2, 1);
+        for (int i = 0; i < N; i++) {
+            const int64_t time_ns = first_ns + i * step_ns;
+            delay_ns = repeats ? time_ns % 1000000000 : i == 3 ? time_ns : 500000000;
+            if (is_chunked)
+                chunk_of_image(n_file, 2, time_ns, 100);
+            else
+                image(2, time_ns, W, 100);
+        }
+        delay_ns = 0;
+        scratch_write(&scratch, "a.mcap", file, n_file);
+        scratch_name(&scratch, "a.mcap", location);
+        assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
+        assert_said(repeats ? "a.mcap: of 12 images 0 have no time of their own and 11 that of the "
+                              "one before: the times at which they were logged are taken"
+                            : "a.mcap: of 12 images 1 have no time of their own and 0 that of the "
+                              "one before: the times at which they were logged are taken");
         assert_int_equal(info.n_frames, N);
         for (uint64_t i = 0; i < N; i++) {
             int64_t time_ns;
@@ -535,6 +578,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
+        cmocka_unit_test_setup_teardown(stamps_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),

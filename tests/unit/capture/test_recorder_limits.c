@@ -44,6 +44,20 @@ static void limits_stop_the_recording(void **state)
     assert_int_equal(assert_recording_replays("klg", "a", 0), 16);
     recorder_destroy(&recorder);
 
+    // A clock that is set is no time, in whichever direction: the step's own is not known.
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(recorder_create(&recorder, &settings), 0);
+        assert_int_equal(
+            recorder_start_one(recorder, i ? "c" : "d", RECORDER_FORMAT_MCAP, &recording_info), 0);
+        recording_push(recorder, 0, 8);
+        recording_push_later(recorder, 8, 30, i ? INT64_C(3600000000000) : -200000000);
+        recording_wait_until_idle(recorder);
+        assert_int_equal(recording.last_event, RECORDER_EVENT_LIMIT);
+        recorder_status(recorder, &status);
+        assert_int_equal(status.n_frames, 17);
+        recorder_destroy(&recorder);
+    }
+
     settings.max_duration_s = 0;
     settings.max_bytes = 20000;
     assert_int_equal(recorder_create(&recorder, &settings), 0);

@@ -330,6 +330,9 @@ static void floats_that_are_millimetres(void **state)
             values[k] = k % 2 ? cases[i].none : k % 20 < 2 ? cases[i].first : cases[i].others;
         assert_int_equal(ros_depth_float_unit(&image), cases[i].wanted);
     }
+    for (size_t k = 0; k < SIDE * SIDE; k++) // most of it is the end of a simulated world
+        values[k] = k < 5 ? 2 : 1000;
+    assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_METRES);
     memset(values, 0, sizeof values);
     for (size_t k = 0; k < 4; k++) {
         assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
