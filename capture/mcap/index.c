@@ -84,6 +84,9 @@ static void take_channel(struct walk *walk, const unsigned char *data, size_t n)
         index->has_channel = true;
         index->units_per_m = walk->channels.units_per_m;
         index->width_px = index->height_px = 0;
+        walk->has_own_stamps = false;
+        walk->n_read = walk->n_unstamped = walk->n_repeated = 0;
+        walk->last_stamp_ns = 0;
     }
     if (news & MCAP_OTHER_CALIB) {
         walk->has_camera = false;

@@ -390,6 +390,9 @@ static void stamps_of_the_camera(void **state)
         const struct capture_settings settings = {.log = {hear, NULL}};
         begin("");
         channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(3, IMAGE, "/other", "protobuf", "", "");
+        delay_ns = first_ns; // one without a stamp, of another topic
+        image(3, first_ns, W, 100);
         channel(2, IMAGE, "depth", "protobuf", "", "");
         calibration(1, W, 40, 40, 2, 1);
         for (int i = 0; i < N; i++) {
