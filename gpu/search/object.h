@@ -8,6 +8,8 @@
 #include "gpu/search/kernels/range_map.h"
 #include "gpu/search/search.h"
 
+#define SEARCH_CORNERS_MAX 256
+
 // One reference view. Its pixels are `n_chunks` chunks from `first_chunk` on.
 struct search_view {
     float rotation[9]; // camera from model, row-major
@@ -48,6 +50,9 @@ struct search_object {
     float *x, *y, *z;
     uint32_t *triangles;
     uint32_t n_vertices, n_triangles;
+
+    float corners_m[SEARCH_CORNERS_MAX][3]; // about its centre: object/corners.h
+    uint32_t n_corners;
 
     uint32_t n_views;
     struct search_view *views;

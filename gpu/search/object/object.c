@@ -7,6 +7,7 @@
 
 #include "gpu/search/kernels/depth_edges.h"
 #include "gpu/search/object/build.h"
+#include "gpu/search/object/corners.h"
 #include "gpu/search/object/near_symmetry.h"
 #include "gpu/search/object/point_surface.h"
 #include "gpu/search/object/view_packing.h"
@@ -320,6 +321,7 @@ static void summarise(struct search_object *object)
 int search_object_finish(struct search *search, struct search_object *object)
 {
     summarise(object);
+    search_find_corners(object);
     int err = search_choose_seeds(object, N_SEEDS);
     return err ? err : search->ops->attach(search->device, object);
 }
