@@ -248,6 +248,11 @@ static void adjust_trajectory(struct camera *camera, const struct camera_run *ru
                report.n_keyframes, (double)(clock_monotonic_ns() - begin_ns) * 1e-9,
                report.moved_m * 1e3,
                report.has_field ? "; the camera's own error is learnt and taken out" : "");
+    else if (error == -EDOM || error == -ENOMEM)
+        log_to(&camera->sink, LOG_LEVEL_WARNING,
+               "trajectory: its keyframes cannot be adjusted at once: %s; it follows them as the "
+               "live map had them",
+               error == -EDOM ? "their links leave some of them free" : strerror(-error));
     keyframes = malloc(max * sizeof *keyframes);
     if (keyframes)
         trajectory_file_adjust(camera->trajectory, backend_epoch(camera->backend), keyframes,

@@ -40,8 +40,8 @@ static bool begin(struct handlers *handlers, const struct handlers_call *call)
     return false;
 }
 
-// Waits for the end. Returns 0, -ESTALE (a new epoch), -ECANCELED (by the client), -ETIME, -ENOMEM,
-// or -EIO: the reply says why.
+// Waits for the end. Returns 0, -ESTALE (a new epoch), -ECANCELED (by the client), -ETIME, -EDOM
+// (the poses cannot be solved for), -ENOMEM, or -EIO: the reply says why.
 static int wait_for_end(struct handlers *handlers, const struct handlers_call *call,
                         struct optimise_report *out, uint64_t *out_next_seq)
 {
@@ -84,6 +84,12 @@ void handlers_optimise_map(struct handlers *handlers, const struct handlers_call
     if (error == -ESTALE) {
         handlers_fail(call->reply, posed_Code_ABORTED, NULL,
                       "a new map epoch began meanwhile: its keyframes are others");
+    } else if (error == -EDOM) {
+        handlers_fail(
+            call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+            "the keyframes cannot be solved for: their links leave some of them free. All "
+            "are where they were: move the camera and ask again, or begin a new map "
+            "(posectl reset)");
     } else if (error) {
         handlers_fail_work(call->reply, error, NULL);
     } else {

@@ -212,5 +212,5 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
         out_report->moved_rad = fmax(out_report->moved_rad, se3_angle(&moved));
     }
     free(before);
-    return rc == -EDOM ? 0 : rc;
+    return rc;
 }

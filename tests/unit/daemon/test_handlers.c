@@ -9,11 +9,15 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "daemon/handlers/handlers.h"
 #include "daemon/pose_history.h"
+#include "proto/clock.h"
 #include "tests/unit/camera.h"
 
 #define N_HISTORY 50
@@ -228,6 +232,39 @@ static void kinds(void **state)
     assert_int_equal(ask(&request), posed_Code_UNIMPLEMENTED);
 }
 
+static void *answer_two(void *user)
+{
+    struct shared *shared = user;
+    struct shared_command command;
+    for (int n = 0; n < 2;) {
+        const struct shared_answer answer = {.error = n == 0 ? 0 : -EDOM};
+        if (shared_take_command(shared, &command)) {
+            shared_finish_command(shared, &answer);
+            n++;
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+// Keyframes that nothing holds together are not told as a map that moved by nothing.
+static void a_map_that_cannot_be_solved_for(void **state)
+{
+    (void)state;
+    pthread_t loop;
+    struct register_stop stop = {0};
+    const struct handlers_call call = {
+        .reply = &reply, .stop = &stop, .deadline_ns = clock_monotonic_ns() + 20000000000};
+    memset(&reply, 0, sizeof reply);
+    assert_int_equal(pthread_create(&loop, NULL, answer_two, handlers[1].shared), 0);
+    handlers_optimise_map(&handlers[1], &call);
+    assert_int_equal(pthread_join(loop, NULL), 0);
+    assert_int_equal(reply.code, posed_Code_FAILED_PRECONDITION);
+    assert_int_equal(reply.which_what, 0);
+    assert_non_null(strstr(reply.message, "their links leave some of them free"));
+    assert_non_null(strstr(reply.message, "posectl reset)")); // whole
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_by_their_beginning, setup, teardown),
         cmocka_unit_test_setup_teardown(clouds, setup, teardown),
         cmocka_unit_test_setup_teardown(kinds, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_map_that_cannot_be_solved_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

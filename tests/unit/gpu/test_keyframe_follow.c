@@ -228,12 +228,13 @@ static void what_fails_is_told(void **state)
 {
     (void)state;
     struct optimise_report report;
-    int *const fails[] = {&copy_rc, &optimise_rc, &take_rc};
+    int *const fails[] = {&copy_rc, &optimise_rc, &take_rc, &optimise_rc};
     follow_many(13, 0);
-    for (int i = 0; i < 3; i++) {
-        *fails[i] = -ENOMEM;
+    for (int i = 0; i < 4; i++) {
+        const int error = i < 3 ? -ENOMEM : -EDOM;
+        *fails[i] = error;
         assert_int_equal(keyframe_window_optimise(window), 0);
-        assert_int_equal(optimised(&report), -ENOMEM);
+        assert_int_equal(optimised(&report), error);
         *fails[i] = 0;
         assert_int_equal(keyframe_window_finish(window, false, NULL, NULL, &report), 0);
     }

@@ -238,6 +238,31 @@ static void it_ends_early(void **state)
     graph_destroy(&g);
 }
 
+static void hold_along_x_alone(uint32_t image, uint32_t other, struct link *inout)
+{
+    (void)image;
+    (void)other;
+    for (int k = 7; k < 35; k += 7)
+        inout->information[k] = 0;
+}
+
+// Where the links leave a direction free that is told, and nobody takes it for a map that was right
+// already.
+static void what_cannot_be_solved_for_is_an_error(void **state)
+{
+    (void)state;
+    struct graph *g = line(N);
+    struct optimise_report report;
+    fake_chain_worth = 0;
+    fake_measure = hold_along_x_alone;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), -EDOM);
+    for (uint32_t k = 0; k < N; k++) {
+        const struct se3 T = fake_pose(0.1 * k, 0, 0, 0);
+        assert_same_pose(&g->keyframes[k].T_map_camera, &T);
+    }
+    graph_destroy(&g);
+}
+
 // Two vertices of an image whose cropped grid begins one pixel to the right and below.
 static void give_vertices(struct align_image *image)
 {
@@ -405,6 +430,7 @@ int main(void)
         cmocka_unit_test(what_holds_a_loop_is_kept),
         cmocka_unit_test(what_found_a_camera_is_kept),
         cmocka_unit_test(it_ends_early),
+        cmocka_unit_test(what_cannot_be_solved_for_is_an_error),
         cmocka_unit_test(the_cameras_error_is_learnt_from_all),
         cmocka_unit_test(without_that_error_more_is_measured),
         cmocka_unit_test(and_from_frames_between),
