@@ -258,19 +258,39 @@ bool graph_agrees(const struct graph *g, const struct edge *e)
     return chi2_of(e->link.information, x) <= CHI2_LOOSE;
 }
 
-double graph_mean_chi2(const struct graph *g, uint32_t least)
+struct fit {
+    double chi2, news;
+};
+
+static int compare_fits(const void *a, const void *b)
 {
-    double sum = 0, x[6];
-    uint32_t n = 0;
+    const struct fit *x = a, *y = b;
+    return (x->chi2 > y->chi2) - (x->chi2 < y->chi2);
+}
+
+int graph_usual_chi2(const struct graph *g, double least, double *out)
+{
+    struct fit *fits = malloc((g->n_edges + 1) * sizeof *fits);
+    double sum = 0, below = 0, x[6];
+    uint32_t n = 0, at = 0;
+    *out = 0;
+    if (!fits)
+        return -ENOMEM;
     for (uint32_t k = 0; k < g->n_edges; k++) {
         const struct edge *e = &g->edges[k];
-        if (!edge_is_measured(e))
+        if (!edge_is_measured(e) || !(e->news > 0))
             continue;
         lack_of(&g->keyframes[e->i].T_map_camera, &g->keyframes[e->j].T_map_camera, e, x);
-        sum += chi2_of(e->link.information, x);
-        n++;
+        fits[n++] = (struct fit){chi2_of(e->link.information, x) / e->news, e->news};
+        sum += e->news;
     }
-    return n >= least ? sum / n : 0;
+    qsort(fits, n, sizeof *fits, compare_fits);
+    while (at < n && below + fits[at].news < sum / 2)
+        below += fits[at++].news;
+    if (n > 0 && sum >= least)
+        *out = fits[at].chi2;
+    free(fits);
+    return 0;
 }
 
 // The chain's chi2, a step in the mean, between the ends of a loop, each step as well known as the

@@ -110,7 +110,7 @@ void graph_found(struct graph *g, const struct keyframe_find *find, int64_t time
         by = graph_find_at(g->keyframes, g->n, &find->T_odom_camera);
     const uint32_t i = index_of(g, by.seq);
     g->T_map_odom = graph_keyframe_T_map_odom(&g->keyframes[i]);
-    g->find = (struct edge){.i = i, .link = by.link, .find = true};
+    g->find = (struct edge){.i = i, .link = by.link, .news = 1, .find = true};
     g->T_odom_found = by.T_odom_camera;
     g->found_ns = time_ns;
     g->pending.at = UINT32_MAX; // odom's step since then holds the find's

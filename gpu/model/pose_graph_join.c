@@ -14,7 +14,7 @@
 #define JUMP_SHARE 0.12
 #define BESIDE     0.2 // m + rad; a keyframe comes after 0.16 at most
 
-#define MIN_LINKS 10  // of a camera, to tell how well it fits
+#define MIN_LINKS 10  // of a camera, all news, to tell how well it fits
 #define MOST      4.0 // times the mean of all cameras, or a part of it, that its edges count
 
 // A keyframe of a part.
@@ -104,19 +104,23 @@ static void take_edges(struct graph *g, const struct graph_part *from, double ti
     }
 }
 
-// What each camera's edges are worth beside the others': the mean chi2 of its links, where it has
-// its keyframes, is what it errs by in units of what is expected of any.
-static void weigh(const struct graph_part *parts, uint32_t n_parts, double *out)
+// What each camera's edges are worth beside the others': how well its links usually fit, where it
+// has its keyframes, is what it errs by in units of what is expected of any. A camera whose links
+// tell nothing of it, as its own error is in them and in its chain alike, counts as any other.
+// Returns 0 or -ENOMEM.
+static int weigh(const struct graph_part *parts, uint32_t n_parts, double *out)
 {
     double sum = 0;
     uint32_t n = 0;
-    for (uint32_t part = 0; part < n_parts; part++) {
-        out[part] = graph_mean_chi2(parts[part].graph, MIN_LINKS);
-        sum += out[part];
-        n += out[part] > 0;
+    int rc = 0;
+    for (uint32_t part = 0; part < n_parts && rc == 0; part++) {
+        rc = graph_usual_chi2(parts[part].graph, MIN_LINKS, &out[part]);
+        sum += rc == 0 ? out[part] : 0;
+        n += rc == 0 && out[part] > 0;
     }
-    for (uint32_t part = 0; part < n_parts; part++)
+    for (uint32_t part = 0; part < n_parts && rc == 0; part++)
         out[part] = out[part] > 0 ? fmin(MOST, fmax(1 / MOST, sum / n / out[part])) : 1;
+    return rc;
 }
 
 static struct se3 body_at(const struct graph *g, uint32_t k)
@@ -194,7 +198,7 @@ static int fill(struct graph *g, const struct graph_part *parts, uint32_t n_part
     double *times = malloc(n_parts * sizeof *times);
     int rc = members && index && times ? 0 : -ENOMEM;
     if (rc == 0)
-        weigh(parts, n_parts, times);
+        rc = weigh(parts, n_parts, times);
     for (uint32_t k = 0; k < n && rc == 0; k++)
         take_keyframe(g, &parts[members[k].part], &members[k]);
     for (uint32_t part = 0; part < n_parts && rc == 0; part++) {

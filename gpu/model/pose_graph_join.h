@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keyframes of several cameras on one body in one graph, so that what one camera saw again
-// holds the others, too. Each camera's chain and links are as they are, worth more the better they
-// agree among themselves (a variance component for each camera: Foerstner, 1979), but that the
-// body's odometry takes the place of a chain over which the camera was lost; keyframes of two
-// cameras that were taken beside each other are tied by where the cameras sit and how the body
-// moved in between.
+// holds the others, too. Each camera's chain and links are as they are, worth more the better its
+// links usually fit (a variance component for each camera: Foerstner, 1979; of the median, which
+// wrong links do not move, and of what is news in them, as an error that all images of a camera
+// share makes them agree), but that the body's odometry takes the place of a chain over which the
+// camera was lost; keyframes of two cameras that were taken beside each other are tied by where the
+// cameras sit and how the body moved in between.
 //
 // Keyframes of different cameras are not linked: what is left of each camera's own error looks like
 // another place of the camera, by 4 to 43 mm and 0.1 to 1.1 degrees in seven pairs of cameras, and

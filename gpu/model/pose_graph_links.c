@@ -87,13 +87,14 @@ static uint32_t choose(const struct graph *g, uint32_t *out)
     return n;
 }
 
-static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link *link, bool loop)
+static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link *link, double news,
+                     bool loop)
 {
     const uint32_t span = g->arrival[j] - g->arrival[i];
     if (g->n_edges + 1 >= g->max_edges)
         return;
-    g->edges[g->n_edges++] =
-        (struct edge){.i = i, .j = j, .span = span, .link = *link, .loop = loop, .fresh = loop};
+    g->edges[g->n_edges++] = (struct edge){
+        .i = i, .j = j, .span = span, .link = *link, .news = news, .loop = loop, .fresh = loop};
     g->keyframes[j].n_links++;
 }
 
@@ -136,7 +137,7 @@ static int link_near(struct graph *g)
         const double worth = news(g, with[k], &links[k]);
         for (int c = 0; c < 36; c++)
             links[k].information[c] *= worth;
-        add_edge(g, with[k], newest, &links[k], false);
+        add_edge(g, with[k], newest, &links[k], worth, false);
     }
     return rc;
 }
@@ -204,8 +205,8 @@ static int link_far(struct graph *g)
                                       &g->keyframes[newest].T_odom_camera);
         struct se3 expected = se3_compose(&g->pending.T_map_camera, &step);
         if (revisit_agree(&expected, &found.T_map_camera, link_motion(&step))) {
-            add_edge(g, g->pending.at, g->pending_newest, &g->pending.link, true);
-            add_edge(g, found.at, newest, &found.link, true);
+            add_edge(g, g->pending.at, g->pending_newest, &g->pending.link, 1, true);
+            add_edge(g, found.at, newest, &found.link, 1, true);
             g->pending.at = UINT32_MAX;
             return 0;
         }

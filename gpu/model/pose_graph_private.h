@@ -17,6 +17,7 @@ struct edge {
     uint32_t i, j; // i < j
     uint32_t span; // keyframes from i to j, those that went included
     struct link link;
+    double news;      // 0..1, the part of what was measured that link.information still says
     bool chain;       // of a keyframe to the one before it: never doubted
     bool lost;        // a chain's over a loss: of the way nothing is known
     bool find;        // to the keyframe by which j's camera was found after a loss
@@ -113,8 +114,12 @@ __attribute__((warn_unused_result)) int graph_link_again(struct graph *g);
 // Whether a link agrees with where its keyframes are, as most of those do that are right.
 bool graph_agrees(const struct graph *g, const struct edge *e);
 
-// The mean chi2 of the links across time, where the keyframes are; 0: there are fewer than `least`.
-double graph_mean_chi2(const struct graph *g, uint32_t least);
+// How well a link across time fits, where the keyframes are, in units of what is expected of any:
+// the median of each one's chi2, by all that was measured, a link counting as far as it is news.
+// One that is none says what the camera's own error makes of it and of the chain alike, whichever
+// way that leads. 0: there is less news than of `least` links. Returns 0 or -ENOMEM.
+__attribute__((warn_unused_result)) int graph_usual_chi2(const struct graph *g, double least,
+                                                         double *out);
 
 // Solves for all poses. Returns 0, -EDOM (they stay as they were) or -ENOMEM.
 __attribute__((warn_unused_result)) int graph_adjust(struct graph *g);

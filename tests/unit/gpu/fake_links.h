@@ -230,6 +230,7 @@ static inline struct edge *fake_edge(struct graph *g, uint32_t i, uint32_t j, bo
     const struct se3 T_j_i =
         se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
     *e = (struct edge){.i = i, .j = j, .span = g->arrival[j] - g->arrival[i], .chain = chain};
+    e->news = 1;
     link_chain(&e->link, &T_j_i);
     e->link.rms_m = 0.002;
     return e;

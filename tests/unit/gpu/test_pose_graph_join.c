@@ -158,32 +158,35 @@ static void ties_are_of_a_moment(void **state)
     graph_destroy(&b.graph);
 }
 
-// Links across time that lack lack_m, worth next to nothing: they tell how well a camera fits.
-static void add_links(struct camera *camera, uint32_t n, double lack_m)
+// Links over `over` keyframes that lack lack_m, worth next to nothing, and of what was measured no
+// more than `news`: they tell how well a camera fits.
+static void add_links(struct camera *camera, uint32_t over, uint32_t n, double lack_m, double news)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct edge *e = fake_edge(camera->graph, i, i + 2, false);
+        struct edge *e = fake_edge(camera->graph, i, i + over, false);
         const struct graph_keyframe *k = camera->graph->keyframes;
-        e->link.T_j_i = se3_between(&k[i + 2].T_map_camera, &k[i].T_map_camera);
+        e->link.T_j_i = se3_between(&k[i + over].T_map_camera, &k[i].T_map_camera);
         e->link.T_j_i.t_m[1] += i % 2 ? lack_m : -lack_m;
+        e->news = news;
         for (int d = 0; d < 36; d += 7)
-            e->link.information[d] = 1e-3;
+            e->link.information[d] = 1e-3 * news;
     }
 }
 
-// The first camera errs by nothing and the second by 1 cm a step. Returns the second's share in the
-// length of the way.
-static double share(uint32_t n_links, double lack_m, double lack_of_second_m)
+// The first camera errs by nothing and the second by 1 cm a step.
+static void make_two(struct camera two[2])
 {
     const struct se3 place = se3_identity();
-    struct camera a, b;
+    make(&two[0], &place, 0, 0);
+    make(&two[1], &place, 0, 0.01);
+}
+
+// The second's share in the length of the way.
+static double joined_share(struct camera two[2])
+{
     struct graph *joined;
     struct graph_keyframe bodies[2 * N];
-    make(&a, &place, 0, 0);
-    make(&b, &place, 0, 0.01);
-    add_links(&a, n_links, lack_m);
-    add_links(&b, n_links, lack_of_second_m);
-    const struct graph_part parts[2] = {part_of(&a, 0), part_of(&b, 0)};
+    const struct graph_part parts[2] = {part_of(&two[0], 0), part_of(&two[1], 0)};
     assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
     graph_bodies(joined, bodies);
     const struct se3 T_0 = body_at(0), T_1 = body_at(1);
@@ -191,9 +194,18 @@ static double share(uint32_t n_links, double lack_m, double lack_of_second_m)
     const struct se3 got = se3_between(&bodies[0].T_map_camera, &bodies[2].T_map_camera);
     const struct se3 longer = se3_between(&wanted, &got);
     graph_destroy(&joined);
-    graph_destroy(&a.graph);
-    graph_destroy(&b.graph);
+    graph_destroy(&two[0].graph);
+    graph_destroy(&two[1].graph);
     return link_motion(&longer) / 0.01;
+}
+
+static double share(uint32_t n_links, double lack_m, double lack_of_second_m)
+{
+    struct camera two[2];
+    make_two(two);
+    add_links(&two[0], 2, n_links, lack_m, 1);
+    add_links(&two[1], 2, n_links, lack_of_second_m, 1);
+    return joined_share(two);
 }
 
 static void each_is_believed_as_it_fits(void **state)
@@ -208,6 +220,49 @@ static void each_is_believed_as_it_fits(void **state)
     assert_true(fabs(twice - 0.2) < 3e-3);
     // At most 4 times; the mean, of the worse one's, is a half.
     assert_true(fabs(most - 0.5 / (0.5 + 4)) < 1e-3);
+}
+
+// An error that is yet in a camera's images bends its links as its chain, where the way between
+// them was straight: that they agree makes it no better. Where the way was none they tell.
+static void an_error_of_its_own_makes_no_camera_better(void **state)
+{
+    (void)state;
+    struct camera two[2];
+    make_two(two);
+    add_links(&two[0], 2, 10, 0.1, 1);
+    add_links(&two[1], 2, 10, 0.01, 0.02);
+    add_links(&two[1], 3, 9, 0.01, 0.02);
+    const double straight = joined_share(two);
+    make_two(two);
+    add_links(&two[0], 2, 10, 0.1, 1);
+    add_links(&two[1], 2, 10, 0.2, 0.95);
+    add_links(&two[1], 3, 9, 0.01, 0.06);
+    add_links(&two[1], 4, 8, 0, 0); // nothing at all
+    const double bent = joined_share(two);
+    print_message("shares %.4f %.4f\n", straight, bent);
+    assert_true(fabs(straight - 0.5) < 3e-3);
+    assert_true(fabs(bent - 0.2) < 4e-3);
+}
+
+// Links that are wrong tell of themselves, not of the camera, up to almost half of them.
+static void wrong_links_make_no_camera_worse(void **state)
+{
+    (void)state;
+    for (uint32_t camera = 0; camera < 2; camera++) {
+        struct camera two[2];
+        make_two(two);
+        add_links(&two[0], 2, 10, 0.1, 1);
+        add_links(&two[1], 2, 10, 0.1, 1);
+        add_links(&two[camera], 3, 9, 1, 1);
+        for (uint32_t k = 0; k < two[camera].graph->n_edges; k++) { // which pull at nothing
+            struct edge *e = &two[camera].graph->edges[k];
+            for (int d = 0; d < 36 && !e->chain && e->j - e->i == 3; d += 7)
+                e->link.information[d] = 0.02;
+        }
+        const double even = joined_share(two);
+        print_message("share %.4f\n", even);
+        assert_true(fabs(even - 0.5) < 0.02);
+    }
 }
 
 // The first `n` keyframes of a camera alone.
@@ -385,6 +440,8 @@ int main(void)
         cmocka_unit_test(ties_are_mutual),
         cmocka_unit_test(ties_are_of_a_moment),
         cmocka_unit_test(each_is_believed_as_it_fits),
+        cmocka_unit_test(an_error_of_its_own_makes_no_camera_better),
+        cmocka_unit_test(wrong_links_make_no_camera_worse),
         cmocka_unit_test(a_jump_is_no_chain),
         cmocka_unit_test(a_find_is_kept),
         cmocka_unit_test(cameras_are_tied_without_the_first),
