@@ -61,7 +61,7 @@ static void take_keyframe(struct graph *g, const struct graph_part *part, const 
         .T_map_camera = se3_compose(&T_odom_first, &T_first_k),
         .n_links = from[m->at].n_links,
         .walked = from[m->at].walked};
-    g->arrival[k] = k;
+    g->arrival[k] = part->graph->arrival[m->at];
     g->body[k] = (struct graph_mount){m->part, m->at, part->T_body_camera};
 }
 

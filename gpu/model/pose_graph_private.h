@@ -48,7 +48,7 @@ struct graph {
     struct yield yield; // of what is long: images, steps of an adjustment
     uint32_t n;
     uint32_t n_ever;   // those that went included
-    uint32_t *arrival; // of each, counted
+    uint32_t *arrival; // of each, counted; of a joined graph by each camera for itself
     struct graph_keyframe *keyframes;
     struct align_image **images;   // with the field taken out, where there is one
     struct graph_mount *body;      // of each, NULL: all of one camera. Else there are no images

@@ -265,6 +265,44 @@ static void wrong_links_make_no_camera_worse(void **state)
     }
 }
 
+// Whether the link from i to j of the first of two cameras, whose keyframes come in turn, stands
+// beside a loop from its first to its last keyframe. every: how many came of which one was kept.
+static bool is_beside(uint32_t i, uint32_t j, uint32_t every)
+{
+    struct camera two[2];
+    struct graph *joined;
+    bool beside = false;
+    make_two(two);
+    struct graph *g = two[0].graph;
+    for (uint32_t k = 0; k < N; k++)
+        g->arrival[k] = every * k;
+    fake_edge(g, 0, N - 1, false)->loop = true;
+    fake_edge(g, i, j, false);
+    const struct graph_part parts[2] = {part_of(&two[0], 0), part_of(&two[1], 0)};
+    assert_int_equal(graph_join(&joined, parts, 2, &fake_quiet), 0);
+    for (uint32_t k = 0; k < joined->n_edges; k++) {
+        const struct edge *e = &joined->edges[k];
+        if (!e->chain && !e->loop)
+            beside = e->beside_loop;
+    }
+    graph_destroy(&joined);
+    graph_destroy(&two[0].graph);
+    graph_destroy(&two[1].graph);
+    return beside;
+}
+
+// How far a link stands from a loop is counted in keyframes of its camera, those that went
+// included, however many other cameras there are.
+static void beside_a_loop_by_its_own_keyframes(void **state)
+{
+    (void)state;
+    assert_true(is_beside(4, 8, 1));
+    assert_true(is_beside(6, 9, 1));
+    assert_false(is_beside(7, 10, 1));
+    assert_true(is_beside(3, 8, 2));
+    assert_false(is_beside(4, 8, 2));
+}
+
 // The first `n` keyframes of a camera alone.
 static void cut(struct camera *camera, uint32_t n)
 {
@@ -442,6 +480,7 @@ int main(void)
         cmocka_unit_test(each_is_believed_as_it_fits),
         cmocka_unit_test(an_error_of_its_own_makes_no_camera_better),
         cmocka_unit_test(wrong_links_make_no_camera_worse),
+        cmocka_unit_test(beside_a_loop_by_its_own_keyframes),
         cmocka_unit_test(a_jump_is_no_chain),
         cmocka_unit_test(a_find_is_kept),
         cmocka_unit_test(cameras_are_tied_without_the_first),
