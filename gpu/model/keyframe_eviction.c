@@ -48,9 +48,9 @@ static struct edge given_to(const struct graph *g, const struct edge *e, uint32_
     return out;
 }
 
-// Chains the neighbours of a keyframe that goes, as well as the two steps were known, each
-// direction by itself; what was measured between them says less, but where the camera was lost
-// between them and found by the one before.
+// Chains the neighbours of a keyframe that goes, as well as the two steps were known; what was
+// measured between them says less, but where the camera was lost between them and found by the one
+// before.
 static struct edge chain_over(struct graph *g, uint32_t at)
 {
     struct edge out = {.i = at - 1, .j = at + 1, .chain = true};
@@ -62,14 +62,11 @@ static struct edge chain_over(struct graph *g, uint32_t at)
         out.chain = true;
         return out;
     }
-    out.link = on->link;
+    out.link = to->link;
+    graph_lead_on(&out.link, &on->link);
     out.span = to->span + on->span;
     out.lost = to->lost || on->lost;
     out.find = !out.lost && (to->find || on->find);
-    out.link.T_j_i = se3_compose(&on->link.T_j_i, &to->link.T_j_i);
-    memset(out.link.information, 0, sizeof out.link.information);
-    for (int k = 0; k < 36; k += 7)
-        out.link.information[k] = 1 / (1 / to->link.information[k] + 1 / on->link.information[k]);
     return out;
 }
 

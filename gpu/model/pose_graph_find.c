@@ -145,18 +145,17 @@ void graph_move_link(struct link *inout, const struct se3 *T_to_from)
         }
 }
 
-// The doubt of a motion that was tracked is added to a link's.
-static void add_doubt(struct link *inout, const struct se3 *moved)
+void graph_lead_on(struct link *inout, const struct link *on)
 {
-    struct link tracked;
-    double covariance[36], information[36];
-    link_chain(&tracked, moved);
-    if (!solve6_invert(inout->information, 0, covariance))
-        return;
-    for (int k = 0; k < 36; k += 7)
-        covariance[k] += 1 / tracked.information[k];
-    if (solve6_invert(covariance, 0, information))
-        memcpy(inout->information, information, sizeof information);
+    double first[36], second[36];
+    graph_move_link(inout, &on->T_j_i);
+    inout->doubt_m += on->doubt_m;
+    const bool is_known =
+        solve6_invert(inout->information, 0, first) && solve6_invert(on->information, 0, second);
+    for (int k = 0; k < 36 && is_known; k++)
+        second[k] += first[k];
+    if (!is_known || !solve6_invert(second, 0, inout->information))
+        memset(inout->information, 0, sizeof inout->information);
 }
 
 // Found by the keyframe before the loss the newest one is chained to it so.
@@ -167,8 +166,9 @@ void graph_link_found(struct graph *g)
     if (e.i == UINT32_MAX)
         return;
     const struct se3 T_new_found = se3_between(&g->keyframes[j].T_odom_camera, &g->T_odom_found);
-    graph_move_link(&e.link, &T_new_found);
-    add_doubt(&e.link, &T_new_found);
+    struct link tracked;
+    link_chain(&tracked, &T_new_found);
+    graph_lead_on(&e.link, &tracked);
     e.j = j;
     e.span = g->arrival[j] - g->arrival[e.i];
     struct edge *chain = graph_find_edge(g, g->n_edges, e.i, j);

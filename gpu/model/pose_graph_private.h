@@ -104,6 +104,10 @@ void graph_link_found(struct graph *g);
 // A link to a camera, given to another one: T_to_from of the other and the first.
 void graph_move_link(struct link *inout, const struct se3 *T_to_from);
 
+// A link from i to j is led on to k by one from j to k: their errors add up, that of the first with
+// the arm of the second.
+void graph_lead_on(struct link *inout, const struct link *on);
+
 // Links the newest keyframe to the one before it and to others; what closes a loop is fresh.
 // Returns 0 or -ENOMEM.
 __attribute__((warn_unused_result)) int graph_link_newest(struct graph *g);
