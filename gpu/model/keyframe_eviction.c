@@ -9,7 +9,8 @@
 #include "gpu/model/pose_graph_private.h"
 #include "proto/se3.h"
 
-#define HEIR_FROM 4 // keyframes apart: what a link across time is
+#define HEIR_FROM 4    // keyframes apart: what a link across time is
+#define KNOWN     1e12 // information of what counts as known [1/m^2, 1/rad^2]
 
 // The keyframe that is missed least: the one whose neighbours in time stand nearest to each other.
 // The first and the newest half stay, and what was seen between two losses: nothing beside it in
@@ -30,21 +31,48 @@ static uint32_t least_missed(const struct graph *g)
     return at;
 }
 
-// A link of a keyframe that goes, given to the one beside it in time: what was measured, and from
-// there to the other as the map has it.
-static struct edge given_to(const struct graph *g, const struct edge *e, uint32_t from, uint32_t to)
+// The same link from the other end.
+static struct link turned(const struct link *link)
+{
+    struct link out = *link;
+    const struct se3 back = se3_inverse(&link->T_j_i);
+    graph_move_link(&out, &back);
+    out.T_j_i = back;
+    return out;
+}
+
+// From one keyframe to the one beside it in time as the chain has it; over a loss as the map has
+// it, which counts as known.
+static struct link step_to(const struct graph *g, uint32_t from, uint32_t to)
+{
+    const uint32_t i = from < to ? from : to, j = from < to ? to : from;
+    const struct edge *chain = graph_find_edge(g, g->n_edges, i, j);
+    if (!chain->lost)
+        return i == from ? chain->link : turned(&chain->link);
+    struct link out = {
+        .T_j_i = se3_between(&g->keyframes[to].T_map_camera, &g->keyframes[from].T_map_camera)};
+    for (int k = 0; k < 36; k += 7)
+        out.information[k] = KNOWN;
+    return out;
+}
+
+// A link of a keyframe that goes, given to the one beside it in time: what was measured, and the
+// step from there to the heir as it was measured, with the errors of both. As the map has that
+// step, what closed a loop has bent it, and by so much the loop would open.
+static struct edge given_to(const struct edge *e, const struct link *step, uint32_t from,
+                            uint32_t to)
 {
     struct edge out = *e;
-    struct se3 T_from_to =
-        se3_between(&g->keyframes[from].T_map_camera, &g->keyframes[to].T_map_camera);
     if (e->i == from) {
+        struct link first = turned(step);
+        graph_lead_on(&first, &e->link);
         out.i = to;
-        out.link.T_j_i = se3_compose(&e->link.T_j_i, &T_from_to);
+        out.link.T_j_i = first.T_j_i;
+        memcpy(out.link.information, first.information, sizeof first.information);
         return out;
     }
-    const struct se3 T_to_from = se3_inverse(&T_from_to);
+    graph_lead_on(&out.link, step);
     out.j = to;
-    graph_move_link(&out.link, &T_to_from);
     return out;
 }
 
@@ -108,6 +136,7 @@ static void forget(struct graph *g, uint32_t at)
     const bool is_crowded = 4 * n_edges > 3 * g->max_edges;
     const struct edge over = chain_over(g, at);
     const uint32_t heir = heir_of(g, at);
+    const struct link step = step_to(g, at, heir);
     for (uint32_t k = 0; k < n_edges; k++) {
         struct edge e = g->edges[k];
         if (e.i == over.i && e.j == over.j)
@@ -119,7 +148,7 @@ static void forget(struct graph *g, uint32_t at)
             if (!is_find && ((full && (is_crowded || !e.loop)) || e.chain ||
                              high - low < HEIR_FROM || graph_find_edge(g, n_edges, low, high)))
                 continue;
-            e = given_to(g, &e, at, heir);
+            e = given_to(&e, &step, at, heir);
             e.inherited = true;
             if (is_find && !hand_on_find(g, &e))
                 continue;
@@ -134,7 +163,7 @@ static void forget(struct graph *g, uint32_t at)
         g->edges[k].j -= g->edges[k].j > at;
     }
     if (g->find.i == at)
-        g->find = given_to(g, &g->find, at, heir);
+        g->find = given_to(&g->find, &step, at, heir);
     if (g->find.i != UINT32_MAX)
         g->find.i -= g->find.i > at;
     if (g->keyframes[at].is_found && !g->keyframes[at + 1].is_found) {

@@ -15,7 +15,9 @@
 #include "gpu/model/keyframe_eviction.h"
 #include "tests/unit/gpu/fake_links.h"
 
-#define N 12u
+#define N      12u
+#define STEPS  64u
+#define MOST_M 0.003
 
 // Twelve keyframes, chained; the neighbours of number `gone` stand nearest to each other of all
 // that may go, and it stands nearer to the one that came before it, or after.
@@ -136,7 +138,7 @@ static double chi2_of(const struct graph *g, const struct edge *e)
 }
 
 // A link from the keyframe that goes to a newer one, or from an older one to it, whatever the
-// poses of the other are then.
+// poses of the other are then. The step to the heir is known.
 static void the_nearer_inherits_its_links(void **state)
 {
     (void)state;
@@ -145,6 +147,9 @@ static void the_nearer_inherits_its_links(void **state)
             for (int axis = 0; axis < 3; axis++) {
                 const uint32_t at = newer ? 3 : 5, i = newer ? at : 0, j = newer ? 10 : at;
                 struct graph *g = chained(at, after);
+                for (uint32_t k = 0; k < g->n_edges; k++)
+                    for (int d = 0; d < 36; d += 7)
+                        g->edges[k].link.information[d] = 1e15;
                 struct edge *e = fake_edge(g, i, j, false);
                 e->loop = true;
                 for (int k = 0; k < 36; k++) // symmetrical, and none is like another
@@ -165,6 +170,85 @@ static void the_nearer_inherits_its_links(void **state)
                 assert_int_equal(g->n_edges, N - 1);
                 graph_destroy(&g);
             }
+}
+
+// A step to the heir that errs makes the link err as much more; where the map has the two is
+// nothing that was measured.
+static void an_heir_has_the_errors_of_both(void **state)
+{
+    (void)state;
+    for (uint32_t after = 0; after < 2; after++)
+        for (uint32_t newer = 0; newer < 2; newer++) {
+            const uint32_t at = newer ? 3 : 5, i = newer ? at : 0, j = newer ? 10 : at;
+            struct graph *g = chained(at, after);
+            struct edge *e = fake_edge(g, i, j, false);
+            set_worth(e, 50);
+            struct edge *step = graph_find_edge(g, g->n_edges, after ? at : at - 1, at + after);
+            set_worth(step, 20);
+            const uint32_t heir = after ? at : at - 1; // at + 1 is at then
+            const struct se3 aside = fake_pose(0, 0, 0.01, 0.3);
+            g->keyframes[at].T_map_camera = se3_compose(&g->keyframes[at].T_map_camera, &aside);
+            struct link to = newer ? step->link : e->link, on = newer ? e->link : step->link;
+            if (after == newer) { // from the heir to the one that goes, or back
+                struct link *turned = newer ? &to : &on;
+                const struct se3 back = se3_inverse(&turned->T_j_i);
+                graph_move_link(turned, &back);
+                turned->T_j_i = back;
+            }
+            const struct se3 T = se3_compose(&on.T_j_i, &to.T_j_i);
+            double covariance[36];
+            two_steps_covariance(&to, &on, covariance);
+            graph_make_room(g);
+            const struct edge *given = newer ? graph_find_edge(g, g->n_edges, heir, j - 1)
+                                             : graph_find_edge(g, g->n_edges, i, heir);
+            assert_non_null(given);
+            assert_same_pose(&given->link.T_j_i, &T);
+            for (int r = 0; r < 6; r++)
+                for (int c = 0; c < 6; c++) {
+                    double sum = 0;
+                    for (int k = 0; k < 6; k++)
+                        sum += given->link.information[6 * r + k] * covariance[6 * k + c];
+                    assert_true(fabs(sum - (r == c)) < 1e-4);
+                }
+            graph_destroy(&g);
+        }
+}
+
+// Where the newest keyframe is, seen from the first.
+static struct se3 end_of(const struct graph *g)
+{
+    return se3_between(&g->keyframes[0].T_map_camera, &g->keyframes[g->n - 1].T_map_camera);
+}
+
+// A way of many steps, each of them half a centimetre off to one side, whose end saw keyframe 12
+// again: it stays where that has it, whichever of those between go.
+static void a_closed_loop_stays_closed(void **state)
+{
+    (void)state;
+    struct graph *g = fake_graph(STEPS, 5);
+    struct se3 T_true[STEPS];
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const struct se3 T = fake_pose(0.1 * i, 0, 0.005 * i, 0.02 * i);
+        T_true[i] = fake_pose(0.1 * i, 0, 0, 0.02 * i);
+        fake_keyframe(g, &T, &T);
+        if (i > 0)
+            fake_edge(g, i - 1, i, true);
+    }
+    struct edge *loop = fake_edge(g, 12, STEPS - 1, false);
+    loop->loop = true;
+    loop->link.T_j_i = se3_between(&T_true[STEPS - 1], &T_true[12]);
+    assert_int_equal(graph_adjust(g), 0);
+    const struct se3 closed = end_of(g);
+    double most_m = 0;
+    while (g->n > STEPS / 3) {
+        graph_make_room(g);
+        assert_int_equal(graph_adjust(g), 0);
+        const struct se3 now = end_of(g), moved = se3_between(&closed, &now);
+        most_m = fmax(most_m, hypot(hypot(moved.t_m[0], moved.t_m[1]), moved.t_m[2]));
+    }
+    print_message("moved by %.2f mm at most\n", most_m * 1e3);
+    assert_true(most_m < MOST_M);
+    graph_destroy(&g);
 }
 
 // Across four keyframes at least, and not where there is such a link already.
@@ -317,6 +401,8 @@ int main(void)
         cmocka_unit_test(the_least_missed_goes),
         cmocka_unit_test(neighbours_are_chained),
         cmocka_unit_test(the_nearer_inherits_its_links),
+        cmocka_unit_test(an_heir_has_the_errors_of_both),
+        cmocka_unit_test(a_closed_loop_stays_closed),
         cmocka_unit_test(what_is_not_inherited),
         cmocka_unit_test(only_where_there_is_room),
         cmocka_unit_test(a_find_that_waits_moves_along),
