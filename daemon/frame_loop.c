@@ -216,6 +216,7 @@ static void keep_frame(struct loop *loop, const struct capture_frame *frame,
                                     pose->orientation.w},
                          .t_m = {pose->position.x, pose->position.y, pose->position.z},
                          .state = odometry->state,
+                         .reason = odometry->reason,
                          .map_epoch = odometry->map_epoch,
                      });
 }

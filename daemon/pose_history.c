@@ -10,7 +10,7 @@
 #include "proto/se3.h"
 
 #define MAX_GAP_NS 1000000000 // between two frames that GetPose may interpolate
-#define N_WORDS    9          // of one stored pose: time, q, t, state and epoch
+#define N_WORDS    9          // of one stored pose: time, q, t; state, reason and epoch
 
 struct slot {
     _Atomic uint64_t words[N_WORDS];
@@ -72,7 +72,8 @@ void pose_history_put(struct pose_history *history, const struct past_pose *pose
         words[1 + i] = to_word(pose->q_xyzw[i]);
     for (int i = 0; i < 3; i++)
         words[5 + i] = to_word(pose->t_m[i]);
-    words[8] = (uint64_t)pose->map_epoch << 32 | (uint64_t)pose->state;
+    words[8] =
+        (uint64_t)pose->map_epoch << 32 | (uint64_t)pose->reason << 8 | (uint64_t)pose->state;
     // A reader that sees any of the new words also sees writing_seq.
     atomic_store_explicit(&history->writing_seq, pose->seq, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -110,6 +111,7 @@ int pose_history_get(const struct pose_history *history, uint64_t seq, struct pa
     for (int i = 0; i < 3; i++)
         out->t_m[i] = from_word(words[5 + i]);
     out->state = (posed_State)(words[8] & 0xff);
+    out->reason = (posed_Reason)(words[8] >> 8 & 0xff);
     out->map_epoch = (uint32_t)(words[8] >> 32);
     return 0;
 }

@@ -16,6 +16,7 @@ struct past_pose {
     int64_t time_ns;
     double q_xyzw[4], t_m[3]; // T_odom_camera
     posed_State state;
+    posed_Reason reason;
     uint32_t map_epoch;
 };
 
@@ -38,9 +39,9 @@ __attribute__((warn_unused_result)) int pose_history_get(const struct pose_histo
                                                          uint64_t seq, struct past_pose *out);
 
 // Any thread. The pose at a time: interpolated between the two frames around it when both have a
-// pose of the same map epoch and are at most 1 s apart. out->seq and state are those of the frame
-// before. Where times went back, what came before that is of another clock and not looked at.
-// Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
+// pose of the same map epoch and are at most 1 s apart. out->seq, state and reason are those of
+// the frame before. Where times went back, what came before that is of another clock and not looked
+// at. Returns 0, -ENOENT (outside of what is kept) or -ENODATA (no valid pose there).
 __attribute__((warn_unused_result)) int pose_history_at(const struct pose_history *history,
                                                         int64_t time_ns, struct past_pose *out);
 

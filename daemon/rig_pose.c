@@ -123,10 +123,11 @@ void rig_pose_record_to(struct rig_pose *rig, struct recorder *recorder)
 
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
 {
-    struct track_result pose = {.state = result->quality == RIG_LOST ? TRACK_STATE_LOST
-                                                                     : TRACK_STATE_TRACKING,
-                                .T_odom_camera = result->T_odom_base,
-                                .map_epoch = result->epoch};
+    struct track_result pose = {
+        .state = result->quality == RIG_LOST ? TRACK_STATE_LOST : TRACK_STATE_TRACKING,
+        .reason = result->quality == RIG_PREDICTED ? TRACK_REASON_DROPPED : TRACK_REASON_NONE,
+        .T_odom_camera = result->T_odom_base,
+        .map_epoch = result->epoch};
     memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
     trajectory_file_push(rig->file, result->time_ns, &result->T_map_odom, &pose);
 }

@@ -20,6 +20,8 @@ struct part {
 
 static bool is_tracked(const struct past_pose *pose)
 {
+    if (pose->reason == posed_Reason_REASON_DROPPED)
+        return false;
     return pose->state == posed_State_STATE_INIT || pose->state == posed_State_STATE_TRACKING ||
            pose->state == posed_State_STATE_DEGRADED || pose->state == posed_State_STATE_SEARCHING;
 }

@@ -54,8 +54,8 @@ static int write_frame(struct trajectory_file *file, const struct trajectory_fra
     struct stamped_pose pose = {frame->time_ns, frame->T_odom_camera};
     if (!error)
         pose.T_world_camera = se3_compose(&frame->T_map_odom, &frame->T_odom_camera);
-    if (trajectory_write_marked(file->file, file->format, &file->marks, frame->epoch,
-                                frame->is_lost, &pose, error) != 0)
+    if (trajectory_write_marked(file->file, file->format, &file->marks, frame->epoch, frame->origin,
+                                &pose, error) != 0)
         return -errno;
     return file->spool ? trajectory_spool_frame(file->spool, frame) : 0;
 }
@@ -190,6 +190,14 @@ close_file:
     return error;
 }
 
+static enum trajectory_origin origin_of(const struct track_result *result)
+{
+    if (result->state == TRACK_STATE_LOST)
+        return TRAJECTORY_ORIGIN_LOST;
+    return result->reason == TRACK_REASON_DROPPED ? TRAJECTORY_ORIGIN_PREDICTED
+                                                  : TRAJECTORY_ORIGIN_MEASURED;
+}
+
 void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
                           const struct se3 *T_map_odom, const struct track_result *result)
 {
@@ -200,10 +208,9 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
         const uint64_t at = file->n_pushed++ % QUEUE_POSES;
-        file->queue[at] =
-            (struct trajectory_frame){time_ns,         result->map_epoch,
-                                      result->n_finds, result->T_odom_camera,
-                                      *T_map_odom,     result->state == TRACK_STATE_LOST};
+        file->queue[at] = (struct trajectory_frame){time_ns,         result->map_epoch,
+                                                    result->n_finds, result->T_odom_camera,
+                                                    *T_map_odom,     origin_of(result)};
         if (file->errors)
             file->errors[at] = result->error;
         file->n_epochs += file->n_epochs == 0 || file->epoch != result->map_epoch;

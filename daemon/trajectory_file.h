@@ -30,8 +30,9 @@ __attribute__((warn_unused_result)) int trajectory_file_create(struct trajectory
                                                                const struct log_sink *log);
 
 // One frame: the pose of the camera in the map, with covariances of the camera in odom, which is
-// what they are of; or that it was lost, and where a map epoch begins (proto/trajectory.h). One
-// thread. After a failure nothing more is written, and the log has said so once.
+// what they are of; or that it was lost or is predicted, and where a map epoch begins
+// (proto/trajectory.h). One thread. After a failure nothing more is written, and the log has said
+// so once.
 void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
                           const struct se3 *T_map_odom, const struct track_result *result);
 

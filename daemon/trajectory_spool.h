@@ -25,9 +25,9 @@ struct trajectory_frame {
     int64_t time_ns;
     uint32_t epoch;
     uint32_t n_finds;         // of the camera, so far: with each another odom begins
-    struct se3 T_odom_camera; // as tracked
+    struct se3 T_odom_camera; // as tracked, predicted, or LOST: the last one before
     struct se3 T_map_odom;    // as published
-    bool is_lost;             // T_odom_camera: the last one before
+    enum trajectory_origin origin;
 };
 
 struct trajectory_spool; // opaque

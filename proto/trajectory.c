@@ -65,17 +65,20 @@ static int write_epoch(FILE *file, struct trajectory_marks *marks, uint32_t epoc
 }
 
 int trajectory_write_marked(FILE *file, enum trajectory_format format,
-                            struct trajectory_marks *marks, uint32_t epoch, bool is_lost,
-                            const struct stamped_pose *pose, const struct pose_error *error)
+                            struct trajectory_marks *marks, uint32_t epoch,
+                            enum trajectory_origin origin, const struct stamped_pose *pose,
+                            const struct pose_error *error)
 {
+    const char *what =
+        origin == TRAJECTORY_ORIGIN_LOST ? "lost: no pose" : "predicted: no measurement";
     if (format == TRAJECTORY_FORMAT_KITTI)
         return trajectory_write(file, format, pose, error);
     if (write_epoch(file, marks, epoch) != 0)
         return -EIO;
-    if (!is_lost)
+    if (origin == TRAJECTORY_ORIGIN_MEASURED)
         return trajectory_write(file, format, pose, error);
     if (fputs("# ", file) < 0 || write_time(file, pose->time_ns) < 0 ||
-        fputs(" lost: no pose\n", file) < 0)
+        fprintf(file, " %s\n", what) < 0)
         return -EIO;
     return 0;
 }

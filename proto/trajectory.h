@@ -4,15 +4,18 @@
 // 12 numbers of the upper 3x4 of T_world_camera, row by row, without time; and TUM's columns with
 // what each pose may be off by behind them (pose_error_write).
 //
-// Two kinds of comment line mean something, in all formats but KITTI's, which has no comments and
+// Three kinds of comment line mean something, in all formats but KITTI's, which has no comments and
 // where line n is frame n:
 //
 //     # map epoch 1, not connected to the lines before
 //     # 12.345678900 lost: no pose
+//     # 12.379011234 predicted: no measurement
 //
 // Poses behind the first are of another world than those before it; a file begins in epoch 0 where
-// it does not say so. The second stands for a frame that was not tracked: its pose, the last one
-// once more, is no measurement, and every program that reads TUM's text would take it for one.
+// it does not say so. The others stand for frames that were not tracked, those that never reached
+// the tracker (too late, damaged) being predicted. Their pose, the last one once more or where the
+// camera is expected, is no measurement, and every program that reads TUM's text would take it for
+// one.
 #ifndef POSED_PROTO_TRAJECTORY_H
 #define POSED_PROTO_TRAJECTORY_H
 
@@ -50,12 +53,19 @@ struct trajectory_marks {
     uint32_t epoch;
 };
 
-// The frame's line, and before it that of its map epoch where one begins; of a lost frame the
-// comment. Returns 0 or -EIO.
+// What a frame's pose is.
+enum trajectory_origin {
+    TRAJECTORY_ORIGIN_MEASURED,
+    TRAJECTORY_ORIGIN_PREDICTED,
+    TRAJECTORY_ORIGIN_LOST,
+};
+
+// The frame's line, and before it that of its map epoch where one begins; of a frame that was not
+// measured the comment. Returns 0 or -EIO.
 __attribute__((warn_unused_result)) int
 trajectory_write_marked(FILE *file, enum trajectory_format format, struct trajectory_marks *marks,
-                        uint32_t epoch, bool is_lost, const struct stamped_pose *pose,
-                        const struct pose_error *error);
+                        uint32_t epoch, enum trajectory_origin origin,
+                        const struct stamped_pose *pose, const struct pose_error *error);
 
 // Reads a TUM file, or one with covariances, which every line has or none. Lines out of order are
 // sorted (with covariances: -EINVAL), equal times keep the first (a warning counts them); CRLF is

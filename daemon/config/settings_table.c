@@ -184,10 +184,10 @@ const struct config_key config_keys[] = {
 
     {"output", "trajectory", CONFIG_TEXT, AT(trajectory), 0, 0, NULL, false,
      "File for the trajectory, one line per captured frame as it comes; empty = none. An earlier\n"
-     "file of that name is kept, as NAME.1, NAME.2 ... The line of a lost frame is a comment (#), "
-     "as\n"
-     "it has no pose, and so is the one that tells where a map epoch begins; kitti, which has no\n"
-     "comments, has the last pose once more."},
+     "file of that name is kept, as NAME.1, NAME.2 ... The line of a frame that was lost, or\n"
+     "predicted as it came too late or damaged, is a comment (#), as nothing was measured, and so\n"
+     "is the one that tells where a map epoch begins; kitti, which has no comments, has the last\n"
+     "or the predicted pose."},
     {"output", "trajectory_format", CONFIG_ENUM, AT(trajectory_format), 0, 0, trajectory_names,
      false,
      "tum (time, position, quaternion), kitti (the 3x4 matrix, without time) or covariance (tum's\n"

@@ -50,6 +50,7 @@ static void fill_pose(const struct past_pose *from, posed_TrajectoryPose *to)
         .state = from->state,
         .seq = from->seq,
         .map_epoch = from->map_epoch,
+        .reason = from->reason,
     };
 }
 

@@ -26,8 +26,9 @@ def check_standard_output(path, where):
             text = file.read()
         assert done.returncode == 0 and b"/dev/stdout: " in done.stderr, done
         assert b"/dev/stdout: " not in text, what
-        begin = b"before\n" + (b"0.000000000 " if what[0] == "trajectory" else b"\x89PNG\r\n")
-        assert text.startswith(begin), (what, text[:80])
+        begin = (b"0.000000000 ", b"# 0.000000000 ") if what[0] == "trajectory" else \
+            (b"\x89PNG\r\n",)
+        assert text.startswith(tuple(b"before\n" + one for one in begin)), (what, text[:80])
 
 
 def check_running(daemon):
@@ -64,6 +65,12 @@ def check_running(daemon):
     with open(path, encoding="ascii") as file:
         poses = json.load(file)["poses"]
     assert [pose["seq"] for pose in poses] == list(range(len(poses)))
+    daemon.wait_for(lambda: len(daemon.poses) >= len(poses), "what was told")
+    for told in poses:  # the text has a comment in place of what was not measured
+        own = daemon.poses[told["seq"]]
+        is_predicted = harness.reason_name(own) == "DROPPED" and told["state"] != "LOST"
+        assert told["predicted"] == is_predicted, (told, own)
+    assert len(rows) <= sum(not told["predicted"] and told["state"] != "LOST" for told in poses)
     assert not os.path.exists("json")
     assert "Permission" in ctl(1, "trajectory", "-o", "/proc/version", *where).stderr \
         or os.getuid() == 0

@@ -38,8 +38,8 @@ def check_killed():
         daemon.wait_for(lambda: len(daemon.poses) > 45, "some poses")
         daemon.process.send_signal(number)
         daemon.process.wait()
-        n = len(positions(daemon.trajectory))
-        check(n >= 45, f"{n} poses after signal {number}")
+        n = len(harness.frame_lines(daemon.trajectory))
+        check(n >= 45, f"{n} frames after signal {number}")
         left = [name for name in os.listdir(daemon.folder) if name.startswith("trajectory")]
         check(left == ["trajectory.txt"], f"beside the trajectory: {left}")
         check("adjusted at once" not in daemon.log(), "a signal waits for all keyframes")

@@ -32,7 +32,7 @@ def scenario():
 
     def take():
         with os.fdopen(reader, "rb") as file:
-            lines.extend(line for line in file if not line.startswith(b"#"))
+            lines.extend(line for line in file if not line.startswith(b"# map epoch"))
 
     taker = threading.Thread(target=take)
     taker.start()

@@ -191,7 +191,7 @@ def check_parts(folder, truth):
     with open(path, "w") as file:
         for i, row in enumerate(truth):
             if i == cut:
-                file.write("# 1.0 lost: no pose\n"
+                file.write("# 1.0 lost: no pose\n# 1.1 predicted: no measurement\n"
                            "# map epoch 1, not connected to the lines before\n")
             moved = [row[0], row[1] + 5 * (i >= cut), *row[2:]]
             file.write(" ".join(f"{v:.12g}" for v in moved) + "\n")

@@ -266,6 +266,13 @@ def evaluate(truth, trajectory, delta=30, time_offset="0", options=()):
     return json.loads(run.stdout)
 
 
+def frame_lines(path):
+    """The lines of a TUM file that the daemon wrote, one a frame: a pose, or the comment of one
+    that was lost or predicted."""
+    with open(path) as file:
+        return [line for line in file if not line.startswith("# map epoch")]
+
+
 def read_trajectory(path):
     """Rows of eight numbers of a TUM file."""
     with open(path) as file:

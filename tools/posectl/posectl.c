@@ -249,24 +249,33 @@ static int run_reset(struct posectl *ctl, int argc, char **argv)
     return (int)posectl_close(ctl, stdout);
 }
 
-static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
+static bool is_predicted(const posed_TrajectoryPose *pose)
 {
-    return json_pack("{s:I, s:f, s:s, s:I, s:o}", "seq", (json_int_t)pose->seq, "time_s",
-                     wire_seconds(&pose->timestamp), "state", wire_state_name(pose->state),
-                     "map_epoch", (json_int_t)pose->map_epoch, "pose", wire_json_pose(&pose->pose));
+    return pose->reason == posed_Reason_REASON_DROPPED && pose->state != posed_State_STATE_LOST;
 }
 
-// One page, as TUM lines to `file` or as values to `poses`. Counts the poses, in `file` without
-// lost frames.
+static json_t *json_trajectory_pose(const posed_TrajectoryPose *pose)
+{
+    return json_pack("{s:I, s:f, s:s, s:b, s:I, s:o}", "seq", (json_int_t)pose->seq, "time_s",
+                     wire_seconds(&pose->timestamp), "state", wire_state_name(pose->state),
+                     "predicted", is_predicted(pose), "map_epoch", (json_int_t)pose->map_epoch,
+                     "pose", wire_json_pose(&pose->pose));
+}
+
+// One page, as TUM lines to `file` or as values to `poses`. Counts the poses, in `file` those that
+// were measured.
 static bool take_page(const posed_Trajectory *page, FILE *file, struct trajectory_marks *marks,
                       json_t *poses, uint64_t *n)
 {
     for (pb_size_t i = 0; i < page->poses_count; i++) {
         const posed_TrajectoryPose *from = &page->poses[i];
-        const bool is_lost = from->state == posed_State_STATE_LOST;
+        const enum trajectory_origin origin = from->state == posed_State_STATE_LOST
+                                                  ? TRAJECTORY_ORIGIN_LOST
+                                              : is_predicted(from) ? TRAJECTORY_ORIGIN_PREDICTED
+                                                                   : TRAJECTORY_ORIGIN_MEASURED;
         struct stamped_pose pose;
         const char *field;
-        *n += poses || !is_lost;
+        *n += poses || origin == TRAJECTORY_ORIGIN_MEASURED;
         if (poses) {
             json_array_append_new(poses, json_trajectory_pose(from));
             continue;
@@ -276,7 +285,7 @@ static bool take_page(const posed_Trajectory *page, FILE *file, struct trajector
             posectl_complain("frame %" PRIu64 ": the daemon sent no valid pose", from->seq);
             return false;
         }
-        if (trajectory_write_marked(file, TRAJECTORY_FORMAT_TUM, marks, from->map_epoch, is_lost,
+        if (trajectory_write_marked(file, TRAJECTORY_FORMAT_TUM, marks, from->map_epoch, origin,
                                     &pose, NULL) != 0)
             return true; // posectl_close says why
     }
@@ -289,7 +298,8 @@ static int run_trajectory(struct posectl *ctl, int argc, char **argv)
         .parser = posectl_option,
         .children = posectl_common,
         .doc = "Writes the trajectory that the daemon remembers, in TUM format, to standard output "
-               "or to the file of -o."};
+               "or to the file of -o. A frame that was not measured, lost or predicted, is a "
+               "comment."};
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
     posed_Request request = posed_Request_init_zero;

@@ -73,7 +73,9 @@ static void put_poses(int camera, uint64_t n)
                                              .time_ns = (int64_t)seq * 100000000,
                                              .q_xyzw = {0, 0, 0, 1},
                                              .t_m = {(double)seq, 0, camera},
-                                             .state = posed_State_STATE_TRACKING});
+                                             .state = posed_State_STATE_DEGRADED,
+                                             .reason = seq % 2 ? posed_Reason_REASON_DROPPED
+                                                               : posed_Reason_REASON_TIME_GAP});
 }
 
 static void one_pose(void **state)
@@ -129,6 +131,10 @@ static void pages(void **state)
         assert_int_equal(page->poses_count, cases[i].n);
         for (uint32_t k = 0; k < cases[i].n; k++)
             assert_int_equal(page->poses[k].seq, cases[i].first + k);
+        for (uint32_t k = 0; k < cases[i].n; k++)
+            assert_int_equal(page->poses[k].reason, page->poses[k].seq % 2
+                                                        ? posed_Reason_REASON_DROPPED
+                                                        : posed_Reason_REASON_TIME_GAP);
         assert_int_equal(page->next_seq, cases[i].next);
         assert_int_equal(page->oldest_seq, 30);
         assert_int_equal(page->end, cases[i].end);

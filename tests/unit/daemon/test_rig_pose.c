@@ -509,6 +509,38 @@ static void test_adjusted(void **state)
     refine_rc = 0;
 }
 
+// Where all cameras' frames were dropped the rig's pose is a prediction, and no line of its file.
+static void test_predicted_in_file(void **state)
+{
+    (void)state;
+    char path[256], place[256], text[1024];
+    struct rig_pose *rig;
+    struct trajectory_file *file;
+    const struct log_sink log = {remember, NULL};
+    struct rig_pose_settings settings = {
+        .n_cameras = 2, .patient = true, .stop = never, .log = log};
+    settings.places[1] = scratch_name(&scratch, "second.txt", place);
+    scratch_write_text(&scratch, "second.txt", "0.5 0 0 0 0 0 1\n");
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    assert_int_equal(trajectory_file_create(&file, scratch_name(&scratch, "predicted.txt", path),
+                                            TRAJECTORY_FORMAT_TUM, true, true, &log),
+                     0);
+    rig_pose_write_to(rig, file);
+    for (int i = 0; i < 4; i++)
+        for (uint32_t c = 0; c < 2; c++)
+            put(rig, c, i * 40 * MS, 0.01 * i + 0.5 * c,
+                i == 2 ? TRACK_STATE_DEGRADED : TRACK_STATE_TRACKING,
+                i == 2 ? TRACK_REASON_DROPPED : TRACK_REASON_NONE);
+    rig_pose_destroy(&rig);
+    assert_int_equal(trajectory_file_destroy(&file), 0);
+    FILE *written = fopen(path, "r");
+    assert_non_null(written);
+    text[fread(text, 1, sizeof text - 1, written)] = 0;
+    fclose(written);
+    assert_non_null(strstr(text, "\n0.040000000 "));
+    assert_non_null(strstr(text, "\n# 0.080000000 predicted: no measurement\n0.120000000 "));
+}
+
 // Cameras and keyframes that cannot be adjusted with the others', and too little time.
 static void test_adjusted_in_part(void **state)
 {
@@ -560,15 +592,12 @@ static void test_adjusted_in_part(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),
-                                       cmocka_unit_test(test_bad),
-                                       cmocka_unit_test(test_cut_file),
-                                       cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_bad_covariance),
-                                       cmocka_unit_test(test_poses),
-                                       cmocka_unit_test(test_finds),
-                                       cmocka_unit_test(test_adjusted),
-                                       cmocka_unit_test(test_adjusted_in_part)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_cut_file),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_bad_covariance), cmocka_unit_test(test_poses),
+        cmocka_unit_test(test_finds),          cmocka_unit_test(test_predicted_in_file),
+        cmocka_unit_test(test_adjusted),       cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);

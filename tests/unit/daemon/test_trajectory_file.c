@@ -160,8 +160,9 @@ static void test_adjusted(void **state)
     trajectory_free(&published);
 }
 
-// Where a map epoch begins and where the camera was lost is told by comments, as the lines come and
-// in what takes their place at the end.
+// Where a map epoch begins, and which frames were lost or predicted, is told by comments, as the
+// lines come and in what takes their place at the end. What is DEGRADED but was measured has its
+// pose.
 static void test_marks(void **state)
 {
     (void)state;
@@ -172,11 +173,22 @@ static void test_marks(void **state)
     for (int which = 0; which < 3; which++) { // adjusted, published, with covariances
         struct trajectory_file *file = open_file(
             path, which == 2 ? TRAJECTORY_FORMAT_COVARIANCE : TRAJECTORY_FORMAT_TUM, which == 0);
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < 8; i++) {
+            static const struct {
+                enum track_state state;
+                enum track_reason reason;
+            } frames[] = {{TRACK_STATE_INIT, TRACK_REASON_DROPPED}, // before the first pose
+                          {TRACK_STATE_INIT, TRACK_REASON_FIRST_FRAME},
+                          {TRACK_STATE_LOST, TRACK_REASON_FEW_PAIRS},
+                          {TRACK_STATE_LOST, TRACK_REASON_DROPPED},
+                          {TRACK_STATE_TRACKING, TRACK_REASON_NONE},
+                          {TRACK_STATE_DEGRADED, TRACK_REASON_DROPPED},
+                          {TRACK_STATE_DEGRADED, TRACK_REASON_DEGENERATE},
+                          {TRACK_STATE_DEGRADED, TRACK_REASON_TIME_GAP}};
             const struct track_result result = {.T_odom_camera = tracked(0),
-                                                .map_epoch = i >= 3,
-                                                .state = i == 1 || i == 2 ? TRACK_STATE_LOST
-                                                                          : TRACK_STATE_TRACKING};
+                                                .map_epoch = i >= 4,
+                                                .state = frames[i].state,
+                                                .reason = frames[i].reason};
             trajectory_file_push(file, i * 1000000000LL, &none, &result);
         }
         trajectory_file_adjust(file, 0, first, 1);
@@ -185,9 +197,12 @@ static void test_marks(void **state)
         assert_non_null(written);
         text[fread(text, 1, sizeof text - 1, written)] = 0;
         fclose(written);
-        assert_non_null(strstr(text, "\n# 1.000000000 lost: no pose\n# 2.000000000 lost: no pose\n"
-                                     "# map epoch 1, not connected to the lines before\n3.0"));
-        assert_int_equal(strncmp(text, "0.000000000 ", 12), 0);
+        assert_non_null(strstr(text, "\n# 2.000000000 lost: no pose\n# 3.000000000 lost: no pose\n"
+                                     "# map epoch 1, not connected to the lines before\n4.0"));
+        assert_non_null(strstr(text, "\n# 5.000000000 predicted: no measurement\n6.0"));
+        assert_non_null(strstr(text, "\n7.000000000 "));
+        const char *begin = "# 0.000000000 predicted: no measurement\n1.000000000 ";
+        assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
         assert_int_equal(unlink(path), 0);
     }
 }

@@ -126,14 +126,20 @@ static void test_writes_what_it_reads(void **state)
     fclose(file);
 }
 
-// Frames of epochs 0, 0, 2 (lost), 2: a comment each for the new epoch and the lost frame, in every
-// format that has comments.
+// Frames of epochs 0, 0, 2 (lost), 2 (predicted), 2: a comment each for the new epoch and the
+// frames that were not measured, in every format that has comments.
 static void test_marks(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"0.000000000 ", "1.500000000 ",
+    static const char *const lines[] = {"0.000000000 ",
+                                        "1.500000000 ",
                                         "# map epoch 2, not connected to the lines before\n",
-                                        "# 3.000000000 lost: no pose\n", "4.500000000 "};
+                                        "# 3.000000000 lost: no pose\n",
+                                        "# 4.500000000 predicted: no measurement\n",
+                                        "6.000000000 "};
+    static const enum trajectory_origin origins[] = {
+        TRAJECTORY_ORIGIN_MEASURED, TRAJECTORY_ORIGIN_MEASURED, TRAJECTORY_ORIGIN_LOST,
+        TRAJECTORY_ORIGIN_PREDICTED, TRAJECTORY_ORIGIN_MEASURED};
     const enum trajectory_format formats[] = {TRAJECTORY_FORMAT_TUM, TRAJECTORY_FORMAT_COVARIANCE,
                                               TRAJECTORY_FORMAT_KITTI};
     const struct pose_error none = {0};
@@ -143,14 +149,14 @@ static void test_marks(void **state)
         const bool is_kitti = formats[f] == TRAJECTORY_FORMAT_KITTI;
         struct trajectory_marks marks = {0};
         FILE *file = fopen(path, "w+");
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             const struct stamped_pose pose = {i * 1500000000LL, se3_identity()};
             assert_int_equal(trajectory_write_marked(file, formats[f], &marks, i < 2 ? 0 : 2,
-                                                     i == 2, &pose, &none),
+                                                     origins[i], &pose, &none),
                              0);
         }
         rewind(file);
-        for (int i = 0; i < (is_kitti ? 4 : 5); i++) {
+        for (int i = 0; i < (is_kitti ? 5 : 6); i++) {
             assert_non_null(fgets(line, sizeof line, file));
             assert_int_equal(strncmp(line, is_kitti ? "1.000000000 0.000000000" : lines[i],
                                      strlen(is_kitti ? "1.000000000 0.000000000" : lines[i])),
@@ -167,7 +173,7 @@ static void test_marks(void **state)
         assert_true(read.epochs[0] == 0 && read.epochs[1] == 0 && read.epochs[2] == 2);
         assert_int_equal(trajectory_of_epoch(&read, 2, &part), 0);
         assert_int_equal(part.n_poses, 1);
-        assert_int_equal(part.poses[0].time_ns, 4500000000);
+        assert_int_equal(part.poses[0].time_ns, 6000000000);
         assert_int_equal(part.errors != NULL, formats[f] == TRAJECTORY_FORMAT_COVARIANCE);
         trajectory_free(&part);
         assert_int_equal(trajectory_of_epoch(&read, 1, &part), 0);
