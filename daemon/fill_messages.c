@@ -113,6 +113,7 @@ void message_odometry(const struct shared_info *info, uint64_t seq,
     out->lost_packets = frame->n_lost_packets;
     out->duplicate = (frame->flags & CAPTURE_DUPLICATE) != 0;
     out->damaged = (frame->flags & CAPTURE_DAMAGED) != 0;
+    out->is_stale = result->is_stale;
 }
 
 void message_transform(const posed_Odometry *odometry, posed_FrameTransform *out)

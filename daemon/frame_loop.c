@@ -67,6 +67,7 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
     struct ros_tracked tracked = {.time_ns = frame->image.time_ns,
                                   .is_lost = result->state == TRACK_STATE_LOST,
                                   .is_predicted = result->reason == TRACK_REASON_DROPPED,
+                                  .is_stale = result->is_stale,
                                   .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_camera};
     memcpy(tracked.covariance, odometry->pose_covariance, sizeof tracked.covariance);

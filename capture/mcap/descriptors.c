@@ -29,7 +29,7 @@ struct field {
     const char *type_name;
 };
 
-#define MAX_FIELDS 38
+#define MAX_FIELDS 39
 
 struct message {
     const char *name;
@@ -130,7 +130,8 @@ static const struct message messages[] = {
       {"damaged", 1026, BOOL, false, NULL},
       {"map_from_odom", 1027, MESSAGE, false, ".foxglove.Pose"},
       {"effort", 1028, INT32, false, NULL}, // Effort
-      {"is_cut", 1029, BOOL, false, NULL}}},
+      {"is_cut", 1029, BOOL, false, NULL},
+      {"is_stale", 1030, BOOL, false, NULL}}},
     {"StageTimes",
      {{"upload_us", 1, FLOAT, false, NULL},
       {"filter_us", 2, FLOAT, false, NULL},

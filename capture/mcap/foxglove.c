@@ -13,6 +13,7 @@
 #define REASON_DROPPED     2
 #define POSE_MAP_FROM_ODOM 1027
 #define POSE_IS_CUT        1029
+#define POSE_IS_STALE      1030
 
 #define MAX_STAMP_S UINT64_C(4000000000) // nanoseconds since 1970 have room for twice that
 
@@ -245,6 +246,8 @@ bool foxglove_get_odometry(const void *message, size_t n_bytes, struct foxglove_
             out->published_ns = (int64_t)value.number_value;
         if (good && value.number == POSE_IS_CUT && value.type == PROTOBUF_VARINT)
             out->is_cut = value.number_value != 0;
+        if (good && value.number == POSE_IS_STALE && value.type == PROTOBUF_VARINT)
+            out->is_stale = value.number_value != 0;
         if (!good || value.type != PROTOBUF_BYTES)
             continue;
         if (value.number == 1)

@@ -74,6 +74,7 @@ struct foxglove_odometry {
     double velocity_covariance[36];
     bool is_lost;         // the pose is the one told last
     bool is_predicted;    // where a frame that was dropped is expected
+    bool is_stale;        // it was dropped so long after the newest pose that nobody knows
     bool is_cut;          // it does not connect to all before it in its frame
     int64_t published_ns; // CLOCK_MONOTONIC when the message was made
     bool has_map;         // map_from_odom

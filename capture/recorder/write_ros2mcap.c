@@ -227,8 +227,8 @@ static int add_tf(struct ros2mcap *mcap, const struct camera *camera, int64_t ti
     return mcap_file_add(mcap->file, 0, MCAP_CHANNEL_TF, time_ns, bytes, n_bytes, NULL, 0);
 }
 
-// As live (daemon/ros/messages.c): of a camera that is on no rig nothing while it is lost; of a
-// rig's cameras one moves the first one's base. The map is the first one's.
+// As live (daemon/ros/messages.c): of a camera that is on no rig nothing while it is lost or its
+// pose is stale; of a rig's cameras one moves the first one's base. The map is the first one's.
 static int follow_tf(struct ros2mcap *mcap, uint32_t number, const struct ros_pose *own,
                      const struct foxglove_odometry *odometry)
 {
@@ -238,7 +238,8 @@ static int follow_tf(struct ros2mcap *mcap, uint32_t number, const struct ros_po
     int err = 0;
     if (number > 0 ? !camera->is_carried : !mcap->moves_rig) {
         set_map(camera, odometry);
-        return add_tf(mcap, camera, own->time_ns, odometry->is_lost ? NULL : own);
+        return add_tf(mcap, camera, own->time_ns,
+                      odometry->is_lost || odometry->is_stale ? NULL : own);
     }
     rig_tf_put(tf, &(struct rig_tf_sight){
                        .of = number,
@@ -246,7 +247,8 @@ static int follow_tf(struct ros2mcap *mcap, uint32_t number, const struct ros_po
                        .put_ns = odometry->published_ns,
                        .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
                        .is_lost = odometry->is_lost,
-                       .is_predicted = odometry->is_predicted});
+                       .is_predicted = odometry->is_predicted,
+                       .is_stale = odometry->is_stale});
     if (number == 0 && tf->followed == 0) {
         set_map(first, odometry);
         if (first->has_map)

@@ -18,7 +18,8 @@ struct se3 ros_optical_in_base(void);
 struct ros_tracked {
     int64_t time_ns;
     bool is_lost, is_predicted; // the pose is the last known one; where a dropped frame is expected
-    bool is_cut; // since an epoch that nobody asked for it may be anywhere, as far as odom goes
+    bool is_stale; // predicted: so long after the newest pose that nobody knows where it is
+    bool is_cut;   // since an epoch that nobody asked for it may be anywhere, as far as odom goes
     struct se3 T_odom_camera;
     double covariance[36]; // errors of position and rotation, along and about the axes of odom
     double velocity[6];    // linear, angular; in the camera frame

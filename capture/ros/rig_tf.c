@@ -117,6 +117,8 @@ void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
     tf->n_lost += sight->is_lost;
     if (sight->is_lost && tf->other_put_ns && sight->put_ns - tf->other_put_ns <= RIG_TF_LOST_NS)
         return; // another one knows better than that it stands still
+    if (sight->is_stale)
+        return;
     tf->newest = pose;
     tf->has_newest = true;
     if (!is_good)

@@ -3,7 +3,8 @@
 // while that does; where nothing good has come of it for RIG_TF_SILENT_NS (it ended or is
 // unplugged), or for RIG_TF_LOST_NS of its stamps in which it says that it is lost, that of another
 // camera, from where the first one's ended: with all that came of it meanwhile. Until then tf says
-// nothing of a lost one's last pose while another one knows better. It then stays with that one as
+// nothing of a lost one's last pose while another one knows better, and nothing of a pose that is
+// stale. It then stays with that one as
 // long as it delivers, so that tf does not jump back when the first returns.
 #ifndef POSED_CAPTURE_ROS_RIG_TF_H
 #define POSED_CAPTURE_ROS_RIG_TF_H
@@ -60,6 +61,7 @@ struct rig_tf_sight {
     struct se3 T_odom_base;
     bool is_lost;      // the pose is the last one that was known
     bool is_predicted; // where a dropped frame is expected
+    bool is_stale;     // and so long after the newest pose that nobody knows where it is
 };
 
 void rig_tf_begin(struct rig_tf *tf, struct rig_tf_camera *cameras);

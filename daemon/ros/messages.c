@@ -85,15 +85,21 @@ static void tell_change(struct ros *ros, const struct source *before, const stru
            (double)silent_ns * 1e-9, now->odom_frame, unseen);
 }
 
-// Of a camera that is on no rig. Where it is while it is lost nobody knows: tf says nothing of it,
-// rather than its last pose with the stamp of now.
+// Where it is nobody knows while it is lost, or its pose is stale.
+static bool is_unknown(const struct ros_tracked *tracked)
+{
+    return tracked->is_lost || tracked->is_stale;
+}
+
+// Of a camera that is on no rig. Where nobody knows where it is tf says nothing of it, rather than
+// its last pose with the stamp of now.
 static void write_tf_alone(struct ros *ros, struct source *source, const struct waiting *waiting,
                            const struct ros_pose *pose)
 {
     transform_stamped transforms[2];
     set_map(source, &waiting->tracked);
-    const uint32_t n = waiting->tracked.is_lost ? put_map(source, pose->time_ns, transforms)
-                                                : put_transforms(source, pose, transforms);
+    const uint32_t n = is_unknown(&waiting->tracked) ? put_map(source, pose->time_ns, transforms)
+                                                     : put_transforms(source, pose, transforms);
     if (n > 0)
         write_transforms(ros, ros->tf, transforms, n, "tf");
 }
@@ -111,6 +117,7 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
         .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
         .is_lost = waiting->tracked.is_lost,
         .is_predicted = waiting->tracked.is_predicted,
+        .is_stale = waiting->tracked.is_stale,
     };
     const uint32_t followed = ros->rig_tf.followed;
     const int64_t silent_ns = waiting->put_ns - ros->rig_tf.good_put_ns;
@@ -118,7 +125,7 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
     struct rig_tf_pose rig_pose;
     struct ros_pose pose = *own;
     uint32_t n = 0;
-    if (waiting->of > 0 ? !source->is_carried : !ros->moves_rig && waiting->tracked.is_lost) {
+    if (waiting->of > 0 ? !source->is_carried : !ros->moves_rig && is_unknown(&waiting->tracked)) {
         write_tf_alone(ros, source, waiting, own);
         return;
     }

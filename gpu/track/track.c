@@ -480,15 +480,18 @@ void track_skip(struct track *track, int64_t time_ns, struct track_result *out)
         covariance_lost(out->error.own);
         out->state = TRACK_STATE_INIT;
         out->reason = TRACK_REASON_DROPPED;
+        out->is_stale = true;
         return;
     }
     double seconds = elapsed_s(track, time_ns);
     result_pose(track, out);
     // Nothing tells where a moving camera is after so long; it is not told to step back for that,
-    // now or when the next frame is lost.
-    if (verdict_is_gap(track, seconds))
+    // now or when the next frame is lost. Of one frame alone no period is known.
+    const double gap_s = track->period_s > 0 ? verdict_gap_s(track) : track->settings.gap_s;
+    out->is_stale = seconds > gap_s;
+    if (out->is_stale)
         memset(out->velocity, 0, sizeof out->velocity);
-    out->T_odom_camera = track_predict(track, fmin(seconds, verdict_gap_s(track)));
+    out->T_odom_camera = track_predict(track, fmin(seconds, gap_s));
     track->T_told = out->T_odom_camera;
     track_predict_error(seconds, out->covariance);
     track_predict_error(seconds, out->error.own);

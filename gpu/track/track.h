@@ -56,6 +56,8 @@ struct track_result {
                             // another one odom is that of the place found, off the one before by
                             // what has drifted since
     bool is_repeat;         // its image was tracked before; false, unless the caller knows
+    bool is_stale;          // DROPPED: before the first pose, or so long after the newest that
+                            // nothing tells where the camera is by now
     float stage_us[GPU_N_STAGES];
 };
 
@@ -87,8 +89,8 @@ __attribute__((warn_unused_result)) int track_repeat(struct track *track, int64_
 
 // A frame that was dropped before tracking: the last pose, predicted on to time_ns with a grown
 // covariance, reason DROPPED; from a gap on the prediction as it was when that began, and no
-// velocity. The reference stays. Before the first frame that was tracked: INIT, the pose that it
-// will have, with the covariance of a LOST one.
+// velocity: it is_stale. The reference stays. Before the first frame that was tracked: INIT, stale,
+// the pose that it will have, with the covariance of a LOST one.
 void track_skip(struct track *track, int64_t time_ns, struct track_result *out);
 
 // How much work is done on the frames from now on; at create: FULL. Their counts of pixels and

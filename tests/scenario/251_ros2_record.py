@@ -2,7 +2,7 @@
 """A recording for ROS 2 (`ros2mcap`): two libraries that none of us wrote read every message of it,
 depth in metres, times and poses as they were (ros_read.py); and it replays to the same poses, also
 where invalid pixels are 65535, which to ROS is a depth. Frames and the camera's place on the base
-are those of the settings.
+are those of the settings. Where nobody knows where the camera is, tf is silent.
 Of a rig, its frames are one tree (ros_tree.py), /rig/odom has its one pose, and tf goes on with it
 where the first camera is covered."""
 import glob
@@ -10,6 +10,7 @@ import os
 import subprocess
 
 import harness
+import unknown_way
 from harness import check
 
 N_FRAMES = 8
@@ -104,6 +105,37 @@ def check_rig_covered(python):
     check(away_m < 0.005, "tf is not where the rig is")
 
 
+TF = """
+import sys
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+with open(sys.argv[1], "rb") as file:
+    reader = make_reader(file, decoder_factories=[DecoderFactory()])
+    for _, channel, raw, message in reader.iter_decoded_messages(log_time_order=False):
+        if channel.topic == "/odom":
+            print(channel.topic, raw.log_time)
+        for t in message.transforms if channel.topic == "/tf" else ():
+            print(t.child_frame_id, t.header.stamp.sec * 10**9 + t.header.stamp.nanosec)
+"""
+
+
+def check_unknown(python):
+    """tf says nothing of the base while nobody knows where it is; each frame has its odometry."""
+    path, poses = unknown_way.record("ros2mcap", ".ros2.mcap")
+    run = subprocess.run([python, "-c", TF, path], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+    check(run.returncode == 0, run.stdout)
+    told = {}
+    for line in run.stdout.splitlines():
+        name, stamp = line.split()
+        told.setdefault(name, []).append(int(stamp))
+    stamps = [unknown_way.stamp_ns(p) for p in poses]
+    check(told["/odom"] == stamps, f"odom has {len(told['/odom'])}")
+    known = [unknown_way.stamp_ns(p) for p in poses if not unknown_way.is_unknown(p)]
+    print(f"unknown: {len(told['base_link'])} of {len(stamps)} frames in tf")
+    check(told["base_link"] == known, f"{len(told['base_link'])} instead of {len(known)}")
+
+
 MARK = """
 import sys, numpy
 from PIL import Image
@@ -150,6 +182,7 @@ def scenario():
         again.wait()
         check(again.trajectory_bytes() == daemon.trajectory_bytes(), "the replay has other poses")
         check(f"{units} depth units" in again.log(), "the replay has other units")
+    check_unknown(python)
     check_rig(python)
     check_rig_covered(python)
 

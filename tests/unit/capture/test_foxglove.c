@@ -76,6 +76,9 @@ static void an_odometry(void **state)
     static const unsigned char is_cut[] = {0xa8, 0x40, 1}; // field 1029
     assert_true(foxglove_get_odometry(is_cut, sizeof is_cut, &got) && got.is_cut);
     assert_true(foxglove_get_odometry(lost, sizeof lost, &got) && !got.is_cut);
+    static const unsigned char is_stale[] = {0xb0, 0x40, 1}; // field 1030
+    assert_true(foxglove_get_odometry(is_stale, sizeof is_stale, &got) && got.is_stale);
+    assert_true(foxglove_get_odometry(is_cut, sizeof is_cut, &got) && !got.is_stale);
     assert_true(foxglove_get_odometry(bytes, 0, &got));
     assert_false(got.has_map);
     assert_int_equal(got.time_ns, 0);

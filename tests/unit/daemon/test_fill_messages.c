@@ -72,7 +72,8 @@ static void test_odometry(void **state)
                                   .degenerate_mask = 5,
                                   .n_valid_px = 1234,
                                   .reference_seq = 8,
-                                  .new_keyframe = true};
+                                  .new_keyframe = true,
+                                  .is_stale = true};
     posed_Odometry out;
     for (int i = 0; i < 36; i++)
         result.covariance[i] = i;
@@ -103,7 +104,7 @@ static void test_odometry(void **state)
     assert_int_equal(out.valid_px, 1234);
     assert_true(out.residual_rms_m == 0.25 && out.inlier_ratio == 0.75);
     assert_true(out.eigenvalues_count == 6 && out.eigenvalues[5] == 25);
-    assert_true(out.converged && out.duplicate && !out.damaged);
+    assert_true(out.converged && out.duplicate && !out.damaged && out.is_stale);
     assert_true(out.replay && out.new_keyframe);
     assert_string_equal(out.reason_text, "");
     // Every frame is the next one's reference there: none is a keyframe.

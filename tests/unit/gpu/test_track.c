@@ -323,7 +323,9 @@ static void a_gap_is_told(void **state)
         near(skipped.T_odom_camera.t_m[0],
              0.03 + 0.03 / cases[i].period * fmin(cases[i].seconds, gap_s), 1e-9);
         near(skipped.velocity[0], cases[i].gap ? 0 : 0.03 / cases[i].period, 1e-9);
+        assert_true(skipped.is_stale == cases[i].gap);
         out = frame_after(cases[i].seconds);
+        assert_false(out.is_stale);
         assert_int_equal(out.state, cases[i].gap ? TRACK_STATE_DEGRADED : TRACK_STATE_TRACKING);
         assert_int_equal(out.reason, cases[i].gap ? TRACK_REASON_TIME_GAP : TRACK_REASON_NONE);
         assert_null(strstr(track_reason_text(out.reason), "no frame")); // a loss is a gap, too
@@ -695,11 +697,17 @@ static void nothing_is_known_before_the_first_frame(void **state)
     track_skip(track, 30000000, &skipped);
     assert_int_equal(skipped.state, TRACK_STATE_INIT);
     assert_int_equal(skipped.reason, TRACK_REASON_DROPPED);
+    assert_true(skipped.is_stale);
     for (int i = 0; i < 36; i++) {
         near(skipped.covariance[i], i % 7 ? 0 : POSE_ERROR_LOST, 0);
         near(skipped.error.own[i], i % 7 ? 0 : POSE_ERROR_LOST, 0);
     }
     assert_true(frame_after(0.03).covariance[0] < 1);
+    // Nor where it is long after a first one that was the only one.
+    track_skip(track, now_ns + 400000000, &skipped);
+    assert_false(skipped.is_stale);
+    track_skip(track, now_ns + 600000000, &skipped);
+    assert_true(skipped.is_stale);
 }
 
 static void a_lost_frame_keeps_the_last_pose(void **state)

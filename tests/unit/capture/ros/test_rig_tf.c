@@ -54,7 +54,7 @@ static int setup(void **state)
     return 0;
 }
 
-enum { OFF, LOST, PREDICTED, GOOD };
+enum { OFF, LOST, PREDICTED, STALE, GOOD };
 
 // What camera `of` sees at that time of the first one's clock, in an odom of its own.
 static void see(uint32_t of, int64_t time_ns, int how)
@@ -71,7 +71,8 @@ static void see(uint32_t of, int64_t time_ns, int how)
                                            .put_ns = (time_ns + behind_ns) / speed,
                                            .T_odom_base = T,
                                            .is_lost = how == LOST,
-                                           .is_predicted = how == PREDICTED});
+                                           .is_predicted = how == PREDICTED || how == STALE,
+                                           .is_stale = how == STALE});
 }
 
 static void assert_is_true(const struct rig_tf_pose *pose)
@@ -203,6 +204,24 @@ static void a_stall_is_no_loss(void **state)
     assert_int_equal(run(&frame, 30, PREDICTED, GOOD), 30); // that is its way, guessed
     assert_int_equal(run(&frame, 100, GOOD, GOOD), 100);
     assert_int_equal(tf.followed, 0);
+}
+
+// Dropped for so long that nothing tells where the rig is, tf is silent; the other one is followed
+// as if the first had ended.
+static void nothing_is_told_of_a_stale_one(void **state)
+{
+    for (int other = OFF; other <= GOOD; other += GOOD) {
+        int frame = 0;
+        assert_int_equal(setup(state), 0);
+        run(&frame, 100, GOOD, other);
+        assert_int_equal(run(&frame, 10, PREDICTED, other), 10);
+        assert_int_equal(run(&frame, silence - 11, STALE, other), 0);
+        assert_int_equal(run(&frame, 10, GOOD, other), 10);
+        assert_int_equal(tf.followed, 0);
+        const int n = run(&frame, silence + 10, STALE, other);
+        assert_true(other == GOOD ? n > silence : n == 0);
+        assert_int_equal(tf.followed, other == GOOD);
+    }
 }
 
 // Three frames at least, however slow they are; and 0.2 s of the recording, however fast it plays.
@@ -380,7 +399,7 @@ int main(void)
         TEST(so_many_frames_are_a_loss),      TEST(one_that_is_behind_is_waited_for),
         TEST(goes_on_at_any_speed),           TEST(what_nobody_saw_is_told),
         TEST(the_first_never_comes),          TEST(a_clock_is_set_back),
-        TEST(the_map_is_the_first_ones),
+        TEST(the_map_is_the_first_ones),      TEST(nothing_is_told_of_a_stale_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
