@@ -407,7 +407,6 @@ static int on_frame(struct loop *loop, const struct capture_frame *frame, int64_
     if (loop->settings->recorder) {
         recorder_push(loop->settings->recorder, loop->settings->camera, frame);
         record(loop, RECORDER_TOPIC_POSE, frame, posed_Odometry_fields, &odometry);
-        record(loop, RECORDER_TOPIC_TF, frame, posed_FrameTransform_fields, &transform);
     }
     if (loop->settings->rig)
         rig_pose_put(loop->settings->rig, loop->settings->camera, frame, &result,

@@ -93,6 +93,7 @@ static int start_recording(const struct recording *recording, const struct confi
             .info = capture_info(camera->capture),
             .T_rig_camera = camera->rig ? rig_pose_place(camera->rig, i) : NULL,
             .frame = shared_info(camera->shared)->camera_frame,
+            .odom_frame = shared_info(camera->shared)->odom_frame,
             .T_base_optical = &camera->T_base_optical,
             .ahead_ns = camera->rig ? rig_pose_ahead_ns(camera->rig, i) : 0,
         };

@@ -90,17 +90,16 @@ static void put_vector(struct protobuf_out *out, uint32_t number, const double *
     protobuf_put_bytes(out, number, bytes, inner.n);
 }
 
-size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns, const char *parent,
-                              const char *child, unsigned char bytes[FOXGLOVE_MAX_TRANSFORM_BYTES])
+size_t foxglove_put_transform(const double position_m[3], const double orientation_xyzw[4],
+                              int64_t time_ns, const char *parent, const char *child,
+                              unsigned char bytes[FOXGLOVE_MAX_TRANSFORM_BYTES])
 {
     struct protobuf_out out = {bytes, 0, FOXGLOVE_MAX_TRANSFORM_BYTES};
-    double xyzw[4];
-    se3_to_quaternion(T_parent_child, xyzw);
     put_timestamp(&out, 1, time_ns);
     protobuf_put_text(&out, 2, parent);
     protobuf_put_text(&out, 3, child);
-    put_vector(&out, 4, T_parent_child->t_m, 3);
-    put_vector(&out, 5, xyzw, 4);
+    put_vector(&out, 4, position_m, 3);
+    put_vector(&out, 5, orientation_xyzw, 4);
     return out.n;
 }
 

@@ -43,8 +43,9 @@ size_t foxglove_put_calibration(const struct intrinsics *camera, int64_t time_ns
                                 unsigned char out[FOXGLOVE_MAX_CALIBRATION_BYTES]);
 
 // A FrameTransform: where frame `child` is in `parent`. Returns the number of bytes.
-size_t foxglove_put_transform(const struct se3 *T_parent_child, int64_t time_ns, const char *parent,
-                              const char *child, unsigned char out[FOXGLOVE_MAX_TRANSFORM_BYTES]);
+size_t foxglove_put_transform(const double position_m[3], const double orientation_xyzw[4],
+                              int64_t time_ns, const char *parent, const char *child,
+                              unsigned char out[FOXGLOVE_MAX_TRANSFORM_BYTES]);
 
 struct foxglove_image {
     int64_t time_ns; // when it was taken, 0 = not told, or out of range

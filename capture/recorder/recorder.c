@@ -42,7 +42,7 @@ struct slot {
 
 // A camera that is recorded; or, of which only n_waiting counts, the rig.
 struct recorded {
-    char name[WRITER_NAME_BYTES], frame[WRITER_NAME_BYTES];
+    char name[WRITER_NAME_BYTES], frame[WRITER_NAME_BYTES], odom_frame[WRITER_NAME_BYTES];
     struct capture_info info;
     bool has_place; // on a rig
     struct se3 T_rig_camera, T_base_optical;
@@ -245,6 +245,7 @@ static void list_cameras(const struct recorder *recorder, const struct recorded 
                                         &cameras[i].info,
                                         cameras[i].has_place ? &cameras[i].T_rig_camera : NULL,
                                         cameras[i].frame,
+                                        cameras[i].odom_frame,
                                         &recorder->ros_frames,
                                         cameras[i].T_base_optical,
                                         cameras[i].ahead_ns};
@@ -504,6 +505,8 @@ static void set_cameras(struct recorder *recorder, const struct recorder_camera 
         snprintf(recorder->cameras[i].name, WRITER_NAME_BYTES, "%s", cameras[i].name);
         snprintf(recorder->cameras[i].frame, WRITER_NAME_BYTES, "%s",
                  cameras[i].frame ? cameras[i].frame : "camera");
+        snprintf(recorder->cameras[i].odom_frame, WRITER_NAME_BYTES, "%s",
+                 cameras[i].odom_frame ? cameras[i].odom_frame : "odom");
         recorder->places[cameras[i].number] = (int)i;
         recorder->status.cameras |= UINT32_C(1) << cameras[i].number;
     }

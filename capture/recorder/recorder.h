@@ -40,7 +40,6 @@ enum recorder_event {
 // Messages that a recording may carry beside the frames.
 enum recorder_topic {
     RECORDER_TOPIC_POSE, // posed.Odometry, whose first fields are foxglove.Odometry's
-    RECORDER_TOPIC_TF,   // FrameTransform
     RECORDER_TOPIC_RIG,  // posed.Odometry of the rig, of RECORDER_RIG
 };
 
@@ -132,6 +131,7 @@ struct recorder_camera {
     const struct capture_info *info;
     const struct se3 *T_rig_camera;   // where it sits on the rig; NULL = it is part of none
     const char *frame;                // of its images in mcap, as in the messages; NULL = "camera"
+    const char *odom_frame;           // in which it moves there; NULL = "odom"
     const struct se3 *T_base_optical; // of its own base in ros2mcap; NULL = in its middle, forward
     int64_t ahead_ns;                 // on a rig: its clock, of the first one's
 };

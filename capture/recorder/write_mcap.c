@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MCAP files of Foxglove's messages: depth as foxglove.RawImage, 16UC1 of millimetres whatever the
 // source's unit (REP 118: what every reader takes it for; beside it what a replay needs),
-// calibration, and the daemon's own pose and tf messages. Of several cameras each has its channels,
-// with its name in topics and frames; where they sit on a rig, their frames are one tree by its
-// places, and the rig's one pose is there, too. mcap_chunk_writer.h has the file.
+// calibration, the daemon's own pose messages, and tf (recorded_tf.h). Of several cameras each has
+// its channels, with its name in topics and frames; where they sit on a rig, their frames are one
+// tree by its places, and the rig's one pose is there, too. mcap_chunk_writer.h has the file.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #include "capture/mcap/foxglove.h"
 #include "capture/recorder/mcap_chunk_writer.h"
+#include "capture/recorder/recorded_tf.h"
 #include "capture/recorder/recorder.h"
 #include "capture/recorder/writer.h"
 #include "capture/rep118.h"
@@ -23,21 +24,21 @@ struct camera {
     double units_per_m;
     void *converted; // a frame as it goes out, where that is not as it is
     bool calibrated; // the calibration has been written
-    char frame[WRITER_NAME_BYTES];
-    bool is_carried; // its frame hangs on the first camera's, as both sit on one rig
-    struct se3 T_first_camera;
+    char frame[WRITER_NAME_BYTES], odom_frame[WRITER_NAME_BYTES];
 };
 
 struct mcap_writer {
     struct mcap_file *file;
     uint32_t n_cameras;
     struct camera cameras[MCAP_MAX_CAMERAS];
+    struct recorded_tf *tf;
 };
 
 static void free_writer(struct mcap_writer *mcap)
 {
     for (uint32_t i = 0; i < mcap->n_cameras; i++)
         free(mcap->cameras[i].converted);
+    recorded_tf_destroy(&mcap->tf);
     free(mcap);
 }
 
@@ -50,21 +51,10 @@ static int open_camera(struct camera *camera, const struct writer_camera *from, 
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
     snprintf(camera->frame, sizeof camera->frame, "%s", from->frame);
+    snprintf(camera->odom_frame, sizeof camera->odom_frame, "%s", from->odom_frame);
     camera->converted = malloc(n_image);
     *n_largest = n_image > *n_largest ? n_image : *n_largest;
     return camera->converted ? 0 : -ENOMEM;
-}
-
-// In tf a frame has one parent: the first camera's moves in its odom, and those of cameras on the
-// same rig stand still in it.
-static void carry(struct camera *camera, const struct writer_camera *first,
-                  const struct writer_camera *other)
-{
-    camera->is_carried = first->T_rig_camera && other->T_rig_camera;
-    if (!camera->is_carried)
-        return;
-    const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
-    camera->T_first_camera = se3_compose(&T_first_rig, other->T_rig_camera);
 }
 
 static int mcap_open(void **out_state, int folder, const char *name,
@@ -80,11 +70,11 @@ static int mcap_open(void **out_state, int folder, const char *name,
     for (uint32_t i = 0; i < n_cameras && !err; i++) {
         mcap->n_cameras++;
         err = open_camera(&mcap->cameras[i], &cameras[i], &n_largest);
-        if (i > 0)
-            carry(&mcap->cameras[i], &cameras[0], &cameras[i]);
         written[i] = (struct mcap_camera){cameras[i].name, UNITS_PER_M};
     }
     snprintf(path, sizeof path, "%s.mcap", name);
+    if (!err)
+        err = recorded_tf_create(&mcap->tf, cameras, n_cameras, false);
     if (!err)
         err = mcap_file_create(&mcap->file, folder, path, &content, n_largest);
     if (err && mcap)
@@ -158,23 +148,56 @@ static int mcap_flush(void *state, uint64_t *bytes)
     return err;
 }
 
-// As they are; but where a camera's frame hangs on the first one's, tf has that with each frame.
+static int add_transform(struct mcap_writer *mcap, uint32_t number, const struct se3 *T,
+                         const double xyzw[4], int64_t time_ns, const char *parent)
+{
+    unsigned char bytes[FOXGLOVE_MAX_TRANSFORM_BYTES];
+    const size_t n_bytes =
+        foxglove_put_transform(T->t_m, xyzw, time_ns, parent, mcap->cameras[number].frame, bytes);
+    return mcap_file_add(mcap->file, number, MCAP_CHANNEL_TF, time_ns, bytes, n_bytes, NULL, 0);
+}
+
+// What a pose says to tf; of a camera whose frame hangs on the first one's its place, each time, as
+// there is no topic that is kept. A pose as it was published has a quaternion that never jumps in
+// sign.
+static int follow_tf(struct mcap_writer *mcap, uint32_t number, int64_t time_ns,
+                     const struct foxglove_odometry *odometry)
+{
+    const struct se3 *place = recorded_tf_place(mcap->tf, number);
+    const struct se3 T_odom_camera =
+        se3_from_quaternion(odometry->orientation_xyzw, odometry->position_m);
+    struct recorded_move move;
+    double xyzw[4];
+    int err = 0;
+    if (place) {
+        se3_to_quaternion(place, xyzw);
+        err = add_transform(mcap, number, place, xyzw, time_ns, mcap->cameras[0].frame);
+    }
+    recorded_tf_put(mcap->tf, number, time_ns, &T_odom_camera, odometry);
+    while (!err && recorded_tf_next(mcap->tf, &move)) {
+        if (!move.is_known)
+            continue;
+        se3_to_quaternion(&move.T_odom_base, xyzw);
+        err = add_transform(mcap, move.camera, &move.T_odom_base,
+                            move.is_own ? odometry->orientation_xyzw : xyzw, move.time_ns,
+                            mcap->cameras[move.camera].odom_frame);
+    }
+    return err;
+}
+
+// Poses as they are, and tf out of them.
 static int mcap_message(void *state, uint32_t number, enum recorder_topic topic, int64_t time_ns,
                         const void *data, size_t n_bytes)
 {
     struct mcap_writer *mcap = state;
-    unsigned char place[FOXGLOVE_MAX_TRANSFORM_BYTES];
-    if (topic == RECORDER_TOPIC_RIG)
-        return mcap_file_add(mcap->file, 0, MCAP_CHANNEL_RIG, time_ns, data, n_bytes, NULL, 0);
-    const struct camera *camera = &mcap->cameras[number];
-    if (topic == RECORDER_TOPIC_TF && camera->is_carried) {
-        n_bytes = foxglove_put_transform(&camera->T_first_camera, time_ns, mcap->cameras[0].frame,
-                                         camera->frame, place);
-        data = place;
-    }
-    return mcap_file_add(mcap->file, number,
-                         topic == RECORDER_TOPIC_POSE ? MCAP_CHANNEL_POSE : MCAP_CHANNEL_TF,
-                         time_ns, data, n_bytes, NULL, 0);
+    struct foxglove_odometry odometry;
+    const bool is_rig = topic == RECORDER_TOPIC_RIG;
+    const int err = mcap_file_add(mcap->file, is_rig ? 0 : number,
+                                  is_rig ? MCAP_CHANNEL_RIG : MCAP_CHANNEL_POSE, time_ns, data,
+                                  n_bytes, NULL, 0);
+    if (err || is_rig || !foxglove_get_odometry(data, n_bytes, &odometry))
+        return err;
+    return follow_tf(mcap, number, time_ns, &odometry);
 }
 
 static uint64_t mcap_held(const void *state)

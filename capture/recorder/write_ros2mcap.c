@@ -10,11 +10,11 @@
 
 #include "capture/mcap/foxglove.h"
 #include "capture/recorder/mcap_chunk_writer.h"
+#include "capture/recorder/recorded_tf.h"
 #include "capture/recorder/recorder.h"
 #include "capture/recorder/writer.h"
 #include "capture/rep118.h"
 #include "capture/ros/frames.h"
-#include "capture/ros/rig_tf.h"
 
 #define MM_PER_M 1000 // 16UC1
 
@@ -24,8 +24,6 @@ struct camera {
     void *converted; // a frame as it goes out
     char map_frame[64], odom_frame[64], base_frame[64], optical_frame[64];
     struct se3 T_base_optical;
-    bool is_carried; // its base hangs on the first camera's, as both sit on one rig
-    struct se3 T_first_base;
     bool has_map; // where odom lies in its map, as tf tells it
     struct se3 T_map_odom;
 };
@@ -35,9 +33,7 @@ struct ros2mcap {
     uint32_t n_cameras;
     struct camera cameras[MCAP_MAX_CAMERAS];
     bool has_statics; // tf_static has been written
-    bool moves_rig;   // a camera is carried
-    struct rig_tf rig_tf;
-    struct rig_tf_camera *rig_cameras; // NULL: no camera is carried
+    struct recorded_tf *tf;
     char rig_odom_frame[64];
 };
 
@@ -45,7 +41,7 @@ static void free_writer(struct ros2mcap *mcap)
 {
     for (uint32_t i = 0; i < mcap->n_cameras; i++)
         free(mcap->cameras[i].converted);
-    free(mcap->rig_cameras);
+    recorded_tf_destroy(&mcap->tf);
     free(mcap);
 }
 
@@ -62,7 +58,6 @@ static int open_camera(struct camera *camera, const struct writer_camera *from, 
     camera->camera = info->camera;
     camera->units_per_m = info->units_per_m;
     camera->T_base_optical = from->T_base_optical;
-    camera->T_first_base = se3_identity();
     if (from->ros_frames->map[0])
         set_frame(camera->map_frame, from->name, from->ros_frames->map);
     set_frame(camera->odom_frame, from->name, from->ros_frames->odom);
@@ -71,38 +66,6 @@ static int open_camera(struct camera *camera, const struct writer_camera *from, 
     camera->converted = malloc(n);
     *n_largest = n > *n_largest ? n : *n_largest;
     return camera->converted ? 0 : -ENOMEM;
-}
-
-// In tf a frame has one parent: the first camera's base moves in its odom, and those of cameras on
-// the same rig stand still in it.
-static void carry(struct camera *camera, const struct writer_camera *first,
-                  const struct writer_camera *other)
-{
-    camera->is_carried = first->T_rig_camera && other->T_rig_camera;
-    if (!camera->is_carried)
-        return;
-    const struct se3 T_first_rig = se3_inverse(first->T_rig_camera);
-    const struct se3 T_first_camera = se3_compose(&T_first_rig, other->T_rig_camera);
-    camera->T_first_base =
-        ros_base_in_base(&first->T_base_optical, &T_first_camera, &other->T_base_optical);
-}
-
-static int open_rig(struct ros2mcap *mcap, const struct writer_camera *cameras)
-{
-    set_frame(mcap->rig_odom_frame, "rig", cameras[0].ros_frames->odom);
-    for (uint32_t i = 0; i < mcap->n_cameras; i++)
-        mcap->moves_rig = mcap->moves_rig || mcap->cameras[i].is_carried;
-    if (!mcap->moves_rig)
-        return 0;
-    mcap->rig_cameras = calloc(mcap->n_cameras, sizeof *mcap->rig_cameras);
-    if (!mcap->rig_cameras)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < mcap->n_cameras; i++)
-        mcap->rig_cameras[i] =
-            (struct rig_tf_camera){.T_base_first = se3_inverse(&mcap->cameras[i].T_first_base),
-                                   .ahead_ns = cameras[i].ahead_ns - cameras[0].ahead_ns};
-    rig_tf_begin(&mcap->rig_tf, mcap->rig_cameras);
-    return 0;
 }
 
 static int ros2mcap_open(void **out_state, int folder, const char *name,
@@ -118,12 +81,12 @@ static int ros2mcap_open(void **out_state, int folder, const char *name,
     for (uint32_t i = 0; i < n_cameras && !err; i++) {
         mcap->n_cameras++;
         err = open_camera(&mcap->cameras[i], &cameras[i], &n_largest);
-        if (i > 0)
-            carry(&mcap->cameras[i], &cameras[0], &cameras[i]);
         written[i] = (struct mcap_camera){cameras[i].name, cameras[i].info->units_per_m};
     }
-    if (!err)
-        err = open_rig(mcap, cameras);
+    if (!err) {
+        set_frame(mcap->rig_odom_frame, "rig", cameras[0].ros_frames->odom);
+        err = recorded_tf_create(&mcap->tf, cameras, n_cameras, true);
+    }
     snprintf(path, sizeof path, "%s.ros2.mcap", name);
     if (!err)
         err = mcap_file_create(&mcap->file, folder, path, &content, n_largest);
@@ -142,12 +105,13 @@ static int add_statics(struct ros2mcap *mcap, int64_t time_ns)
     uint32_t n = 0;
     for (uint32_t i = 0; i < mcap->n_cameras; i++) {
         const struct camera *camera = &mcap->cameras[i];
+        const struct se3 *T_first_base = recorded_tf_place(mcap->tf, i);
         ros_pose_of_static(&camera->T_base_optical, time_ns, &poses[n]);
         poses[n].frame_id = camera->base_frame;
         poses[n++].child_frame_id = camera->optical_frame;
-        if (!camera->is_carried)
+        if (!T_first_base)
             continue;
-        ros_pose_of_static(&camera->T_first_base, time_ns, &poses[n]);
+        ros_pose_of_static(T_first_base, time_ns, &poses[n]);
         poses[n].frame_id = mcap->cameras[0].base_frame;
         poses[n++].child_frame_id = camera->base_frame;
     }
@@ -194,14 +158,20 @@ static int ros2mcap_flush(void *state, uint64_t *bytes)
     return err;
 }
 
-static void set_map(struct camera *camera, const struct foxglove_odometry *odometry)
+static void set_map(struct ros2mcap *mcap, uint32_t number,
+                    const struct foxglove_odometry *odometry)
 {
-    camera->has_map = odometry->has_map && camera->map_frame[0];
-    if (!camera->has_map)
+    struct camera *camera = &mcap->cameras[number];
+    const bool has_map = odometry->has_map && camera->map_frame[0];
+    struct se3 T_map_odom = se3_identity();
+    if (has_map) {
+        T_map_odom = se3_from_quaternion(odometry->map_orientation_xyzw, odometry->map_position_m);
+        T_map_odom = ros_odom_in_map(&T_map_odom, &camera->T_base_optical);
+    }
+    if (!recorded_tf_map(mcap->tf, number, &T_map_odom))
         return;
-    const struct se3 T_map_odom =
-        se3_from_quaternion(odometry->map_orientation_xyzw, odometry->map_position_m);
-    camera->T_map_odom = ros_odom_in_map(&T_map_odom, &camera->T_base_optical);
+    camera->has_map = has_map;
+    camera->T_map_odom = T_map_odom;
 }
 
 // Where odom is in the map, where there is one, and the base in odom; base NULL: nobody knows.
@@ -227,44 +197,25 @@ static int add_tf(struct ros2mcap *mcap, const struct camera *camera, int64_t ti
     return mcap_file_add(mcap->file, 0, MCAP_CHANNEL_TF, time_ns, bytes, n_bytes, NULL, 0);
 }
 
-// As live (daemon/ros/messages.c): of a camera that is on no rig nothing while it is lost or its
-// pose is stale; of a rig's cameras one moves the first one's base. The map is the first one's.
 static int follow_tf(struct ros2mcap *mcap, uint32_t number, const struct ros_pose *own,
                      const struct foxglove_odometry *odometry)
 {
-    struct camera *camera = &mcap->cameras[number], *first = &mcap->cameras[0];
-    struct rig_tf *tf = &mcap->rig_tf;
-    struct rig_tf_pose rig_pose;
+    const struct se3 T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m);
+    struct recorded_move move;
     int err = 0;
-    if (number > 0 ? !camera->is_carried : !mcap->moves_rig) {
-        set_map(camera, odometry);
-        return add_tf(mcap, camera, own->time_ns,
-                      odometry->is_lost || odometry->is_stale ? NULL : own);
-    }
-    rig_tf_put(tf, &(struct rig_tf_sight){
-                       .of = number,
-                       .time_ns = own->time_ns,
-                       .put_ns = odometry->published_ns,
-                       .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
-                       .is_lost = odometry->is_lost,
-                       .is_predicted = odometry->is_predicted,
-                       .is_stale = odometry->is_stale});
-    if (number == 0 && tf->followed == 0) {
-        set_map(first, odometry);
-        if (first->has_map)
-            first->T_map_odom = rig_tf_odom_in_map(tf, &first->T_map_odom);
-    }
-    while (!err && rig_tf_next(tf, &rig_pose)) {
+    recorded_tf_put(mcap->tf, number, own->time_ns, &T_odom_base, odometry);
+    set_map(mcap, number, odometry);
+    while (!err && recorded_tf_next(mcap->tf, &move)) {
         struct ros_pose pose = *own;
-        if (tf->has_changed)
-            ros_pose_of_static(&rig_pose.T_odom_first, rig_pose.time_ns, &pose);
-        err = add_tf(mcap, first, pose.time_ns, &pose);
+        if (!move.is_own)
+            ros_pose_of_static(&move.T_odom_base, move.time_ns, &pose);
+        err = add_tf(mcap, &mcap->cameras[move.camera], move.time_ns, move.is_known ? &pose : NULL);
     }
     return err;
 }
 
-// Odometry and tf out of the daemon's pose; its own tf says the same of the camera. The rig's pose
-// is of the first camera, whose base it has.
+// Odometry and tf out of the daemon's pose. The rig's pose is of the first camera, whose base it
+// has.
 static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic topic,
                             int64_t time_ns, const void *data, size_t n_bytes)
 {
@@ -272,7 +223,7 @@ static int ros2mcap_message(void *state, uint32_t number, enum recorder_topic to
     const bool is_rig = topic == RECORDER_TOPIC_RIG;
     const struct camera *camera = &mcap->cameras[is_rig ? 0 : number];
     struct foxglove_odometry odometry;
-    if (topic == RECORDER_TOPIC_TF || !foxglove_get_odometry(data, n_bytes, &odometry))
+    if (!foxglove_get_odometry(data, n_bytes, &odometry))
         return 0;
     struct ros_tracked tracked = {
         .time_ns = time_ns,

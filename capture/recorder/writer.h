@@ -15,6 +15,7 @@ struct writer_camera {
     const struct capture_info *info;
     const struct se3 *T_rig_camera; // NULL = part of no rig
     const char *frame;              // of its images in mcap
+    const char *odom_frame;         // in which it moves there
     // Of ROS.
     const struct recorder_frames *ros_frames;
     struct se3 T_base_optical;

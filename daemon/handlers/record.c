@@ -38,6 +38,7 @@ static uint32_t list_cameras(const struct handlers *handlers, const char *name,
                 .info = &shared_info(one->shared)->capture,
                 .T_rig_camera = one->T_rig_camera,
                 .frame = shared_info(one->shared)->camera_frame,
+                .odom_frame = shared_info(one->shared)->odom_frame,
                 .T_base_optical = &one->T_base_optical,
                 .ahead_ns = one->ahead_ns,
             };

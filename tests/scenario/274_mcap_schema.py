@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An MCAP recording says what is in it: read by the official library with the schemas of the file
 alone, each pose has every field that the daemon published; so does one that posectl asked for. Of a
-rig, the frames are one tree, and each image is of the frame that it has there."""
+rig, the frames are one tree, and each image is of the frame that it has there. tf is silent while
+nobody knows where the camera is, and of a rig goes on by another one."""
 import json
+import math
 import os
 import subprocess
 
 import harness
+import unknown_way
 from harness import BINARY, SOURCE, check, messages
 
 N_FRAMES = 12
@@ -118,6 +121,55 @@ def check_rig(folder):
                 check(max(abs(a - b) for a, b in zip(got, PLACES[camera])) < 1e-9, f"{got}")
 
 
+def check_unknown():
+    """tf is silent while nobody knows where the camera is; each frame has its pose. A pose in tf is
+    the published one."""
+    path, poses = unknown_way.record("mcap", ".mcap")
+    topics = read(path)
+    told = decoded(messages.Odometry, topics["pose"])
+    check([m.seq for m in told] == [p.seq for p in poses], f"{len(told)} poses")
+    known = [p for p in poses if not unknown_way.is_unknown(p)]
+    transforms = decoded(messages.FrameTransform, topics["tf"])
+    print(f"unknown: {len(transforms)} of {len(poses)} frames in tf")
+    check([m.timestamp for m in transforms] == [p.timestamp for p in known],
+          f"{len(transforms)} instead of {len(known)} in tf")
+    check({(m.parent_frame_id, m.child_frame_id) for m in transforms} == {("odom", "camera")},
+          "frames of tf")
+    check(all(m.rotation == p.pose.orientation and math.dist(
+        (m.translation.x, m.translation.y, m.translation.z),
+        (p.pose.position.x, p.pose.position.y, p.pose.position.z)) < 1e-12
+              for m, p in zip(transforms, known)), "tf has another pose")
+
+
+def check_covered():
+    """The first camera of a rig is covered: tf goes on by the other one, in the first one's frames,
+    and has the others' places all the time."""
+    conf, rig, n = harness.SCRATCH + "/covered.conf", harness.SCRATCH + "/beside.txt", 90
+    with open(rig, "w") as file:
+        file.write("0.1 0 0 0 0 0 1\n")
+    with open(conf, "w") as file:
+        file.write(f"[camera front]\nsource = synth:room,frames={n},cover=20:50\n"
+                   f"[camera side]\nsource = synth:room,seed=2,frames={n},mount=0.1:0:0:0:0:0\n"
+                   f"rig = {rig}\n")
+    harness.Daemon(None, "-c", conf, "--set", "recorder.folder=" + harness.SCRATCH, "--set",
+                   "recorder.format=mcap", "--set", "recorder.start=covered", "--set",
+                   "recorder.queue_frames=2", collect=False).wait()
+    topics = read(harness.SCRATCH + "/covered.mcap")
+    rig = {unknown_way.stamp_ns(m): m for m in decoded(messages.Odometry, topics["rig"])}
+    moves = decoded(messages.FrameTransform, topics["tf/front"])
+    stamps = [unknown_way.stamp_ns(m) for m in moves]
+    check(stamps == sorted(set(stamps)) and len(set(stamps) & set(rig)) > n - 3,
+          f"{len(stamps)} stamps of tf")
+    check({(m.parent_frame_id, m.child_frame_id) for m in moves} ==
+          {("front/odom", "front/camera")}, "frames of tf")
+    away_m = max(math.dist((m.translation.x, m.translation.y, m.translation.z),
+                           (p.x, p.y, p.z)) for m in moves
+                 for p in [rig[unknown_way.stamp_ns(m)].pose.position])
+    print(f"covered: {len(moves)} in tf, {away_m * 1e3:.1f} mm from the rig")
+    check(away_m < 0.005, "tf is not where the rig is")
+    check(len(topics["tf/side"]) == n, f"{len(topics['tf/side'])} places of the other one")
+
+
 def scenario():
     if not os.path.exists(PYTHON):
         harness.skip("no MCAP library (tools/test installs it from PyPI)")
@@ -146,6 +198,8 @@ def scenario():
             check(f'"{value.name}"' in SOURCE_TEXT, value.name)
     check_asked_for(folder)
     check_rig(folder)
+    check_unknown()
+    check_covered()
 
 
 with open(SOURCE + "/capture/mcap/descriptors.c", encoding="utf-8") as source:
