@@ -13,11 +13,16 @@ static bool goes_on(const struct live_time *from, const struct live_time *to)
 }
 
 static enum live_stamp take(struct live_stamps *stamps, const struct live_time *time,
-                            enum live_stamp as)
+                            bool does_go_on, enum live_stamp as)
 {
+    if (does_go_on && stamps->has_stamp)
+        stamps->step_ns = (time->stamp_ns - stamps->stamp_ns) / (stamps->n_filled + 1);
     stamps->newest = *time;
     stamps->odd = stamps->first_odd = (struct live_time){0};
     stamps->is_new_source = false;
+    stamps->has_stamp = true;
+    stamps->stamp_ns = time->stamp_ns;
+    stamps->n_filled = 0;
     return as;
 }
 
@@ -26,18 +31,48 @@ enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, 
     const struct live_time now = {stamp_ns, arrived_ns};
     const struct live_time *newest = &stamps->newest;
     if (newest->arrived_ns == 0 || goes_on(newest, &now))
-        return take(stamps, &now, LIVE_STAMP_TAKEN);
+        return take(stamps, &now, true, LIVE_STAMP_TAKEN);
     const bool is_back = stamp_ns <= newest->stamp_ns;
     const bool agrees = stamps->odd.arrived_ns != 0 && goes_on(&stamps->odd, &now);
     if (!is_back && (agrees || stamps->is_new_source))
-        return take(stamps, &now, LIVE_STAMP_TAKEN);
+        return take(stamps, &now, false, LIVE_STAMP_TAKEN);
     stamps->odd = now;
     if (!agrees)
         stamps->first_odd = now;
     if (is_back &&
         (stamps->is_new_source || arrived_ns - stamps->first_odd.arrived_ns >= LIVE_STAMPS_BACK_NS))
-        return take(stamps, &now, LIVE_STAMP_NEW_CLOCK);
+        return take(stamps, &now, false, LIVE_STAMP_NEW_CLOCK);
     return is_back ? LIVE_STAMP_BACK : LIVE_STAMP_AHEAD;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, int64_t arrived_ns,
+                                 int64_t *out_stamp_ns)
+{
+    *out_stamp_ns = wall_ns;
+    if (!stamps->has_stamp) {
+        const enum live_stamp stamp = live_stamps_judge(stamps, wall_ns, arrived_ns);
+        stamps->has_stamp = false;
+        live_stamps_new_source(stamps);
+        return stamp;
+    }
+    struct live_time *newest = &stamps->newest;
+    const int64_t passed_ns = larger(arrived_ns - newest->arrived_ns, 1);
+    const bool is_next = passed_ns < 2 * stamps->step_ns; // else some were lost on the way
+    newest->stamp_ns += is_next ? smaller(passed_ns, stamps->step_ns) : passed_ns - stamps->step_ns;
+    newest->arrived_ns = arrived_ns;
+    stamps->n_filled++;
+    *out_stamp_ns = newest->stamp_ns;
+    return LIVE_STAMP_TAKEN;
 }
 
 void live_stamps_new_source(struct live_stamps *stamps)

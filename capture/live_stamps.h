@@ -30,10 +30,21 @@ struct live_stamps {                 // begins as all zero
     struct live_time newest;         // that was taken; arrived_ns 0: none
     struct live_time first_odd, odd; // of those left out since that go on from each other
     bool is_new_source;
+    bool has_stamp;    // an image that has one was taken
+    int64_t stamp_ns;  // of the newest of these
+    int64_t step_ns;   // from image to image, by the newest two stamps that go on; 0 = not known
+    unsigned n_filled; // images without a stamp since
 };
 
 // The next image's.
 enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, int64_t arrived_ns);
+
+// The next image has no stamp. Among others that have one it is always taken, and *out_stamp_ns is
+// the time on their clock: that of the image before it and what passed since, yet no more than
+// leaves the next stamp behind it, however late this image came. Before the first that has one it
+// is wall_ns, judged as a stamp, and that one may be of another clock at once.
+enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, int64_t arrived_ns,
+                                 int64_t *out_stamp_ns);
 
 // The next image is of another program, which may have another clock.
 void live_stamps_new_source(struct live_stamps *stamps);

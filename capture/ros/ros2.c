@@ -61,7 +61,7 @@ struct ros2 {
         struct ros_camera_info info;
         bool is_there;
     } second;
-    bool told_second, told_info, told_gone;
+    bool told_second, told_info, told_gone, told_unstamped;
     struct live_stamps stamps; // of the images that are taken
     uint64_t n_frames;
     struct ros_bad_images bad; // which have no pixels
@@ -206,18 +206,39 @@ static bool is_from_ours(struct ros2 *ros2, const struct ros_message *message)
     return of != ROS_IMAGE_OF_SECOND;
 }
 
-// Whether the image is taken by its stamp; where the clock is another one that is in its flags.
-static bool is_in_time(struct ros2 *ros2, struct capture_frame *frame)
+// One that is damaged has none, either, and is told of as damaged.
+static enum live_stamp fill_stamp(struct ros2 *ros2, bool is_damaged, struct capture_frame *frame)
 {
-    const bool is_new_source = ros2->stamps.is_new_source;
-    const double step_s = (double)(frame->image.time_ns - ros2->stamps.newest.stamp_ns) * 1e-9;
+    const bool is_among_others = ros2->stamps.has_stamp;
+    if (is_among_others && !is_damaged && !ros2->told_unstamped) {
+        log_to(&ros2->log, LOG_LEVEL_WARNING,
+               "%s: an image without a stamp, which others have: such are given the time of the "
+               "one before them and what passed since",
+               ros2->image_topic + 2);
+        ros2->told_unstamped = true;
+    }
+    return live_stamps_fill(&ros2->stamps, clock_wall_ns(), frame->capture_mono_ns,
+                            &frame->image.time_ns);
+}
+
+// Whether the image is taken, by its stamp (0: it has none); where the clock is another one that is
+// in its flags.
+static bool is_in_time(struct ros2 *ros2, int64_t stamp_ns, bool is_damaged,
+                       struct capture_frame *frame)
+{
+    const bool is_first = !ros2->stamps.has_stamp, is_new_source = ros2->stamps.is_new_source;
+    const int64_t before_ns = ros2->stamps.newest.stamp_ns;
+    frame->image.time_ns = stamp_ns;
     const enum live_stamp stamp =
-        live_stamps_judge(&ros2->stamps, frame->image.time_ns, frame->capture_mono_ns);
+        stamp_ns > 0 ? live_stamps_judge(&ros2->stamps, stamp_ns, frame->capture_mono_ns)
+                     : fill_stamp(ros2, is_damaged, frame);
+    const double step_s = (double)(frame->image.time_ns - before_ns) * 1e-9;
     if (stamp == LIVE_STAMP_NEW_CLOCK) {
         log_to(&ros2->log, LOG_LEVEL_WARNING,
                "%s: the stamps of %s are %.3f s before the last one: taken for another clock, in a "
                "new map epoch",
-               ros2->image_topic + 2, is_new_source ? "a new publisher" : "its publisher", -step_s);
+               ros2->image_topic + 2,
+               is_new_source && !is_first ? "a new publisher" : "its publisher", -step_s);
         frame->flags |= CAPTURE_NEW_CLOCK;
     }
     if (stamp != LIVE_STAMP_BACK && stamp != LIVE_STAMP_AHEAD)
@@ -237,8 +258,7 @@ static void on_image(struct ros2 *ros2, const struct ros_message *message)
                                   .gravity_m_s2 = {NAN, NAN, NAN}};
     bool good = ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
                               ros2->kind == ROS_COMPRESSED_IMAGE, &image);
-    frame.image.time_ns = good && image.header.time_ns > 0 ? image.header.time_ns : clock_wall_ns();
-    if (!is_in_time(ros2, &frame))
+    if (!is_in_time(ros2, good ? image.header.time_ns : 0, !good, &frame))
         return;
     frame.index = ros2->n_frames++;
     uint16_t *pixels = live_take(&ros2->live);

@@ -60,6 +60,7 @@ SURVIVED = {
     "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],
     "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
              "the images' clock was set: reset"],
+    "unstamped": [f"{TOPIC}: an image without a stamp, which others have: such are given the time"],
     "ends_earlier": [f"{TOPIC}: is back", f"{TOPIC}: the stamps of a new publisher are 499"],
     "ends": [f"{TOPIC}: its publisher is gone, waiting for it", f"{TOPIC}: is back"],
     "ends_best_effort": [f"{TOPIC}: its publisher is gone, waiting for it", "best effort"],
@@ -112,6 +113,8 @@ def survived(python, fault, expected):
     check(all(poses[i].map_epoch == poses[i - 1].map_epoch + 1 for i in back),
           f"{fault}: no epoch begins at {back}")
     check(max(times) < (time.time() + 60) * 1e9, f"{fault}: a pose of the stamp that is wrong")
+    check(fault != "unstamped" or max(times) < (time.time() - 900) * 1e9 and
+          {p.map_epoch for p in poses} == {0}, "unstamped: a time of another clock, or an epoch")
     kinds = {e.kind for e in daemon.events}
     n_other = {"info": 1, "info_flaps": 3}.get(fault, 0)
     check((messages.Event.RECALIBRATED in kinds) == (n_other > 0), f"{fault}: RECALIBRATED")

@@ -13,11 +13,12 @@ second (a second publisher), short (images 20 to 29 have half their bytes), spoi
 299 have), best_effort, silent (a publisher without images), ends and ends_best_effort (it ends
 after 40 images and another one begins, reliable or not). Of stamps: spike (that of image 20 is an
 hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier (those of the second
-publisher are 5000 s behind), stuck (from image 40 on they stand still). Of programs: counted (it
-sends 60 images and no more), late_info (the camera info begins with image 60), successor (its fx is
-90; it prints the stamp of its first image), second_camera (another one publishes both topics, its
-camera info with another fx), info_elsewhere (another one publishes the camera info, alone), and
-info_twice (that one and this)."""
+publisher are 5000 s behind), stuck (from image 40 on they stand still), unstamped (a clock 1000 s
+behind, and each tenth image has none). Of programs: counted (it sends 60 images and no more),
+late_info (the camera info begins with image 60), successor (its fx is 90; it prints the stamp of
+its first image), second_camera (another one publishes both topics, its camera info with another
+fx), info_elsewhere (another one publishes the camera info, alone), and info_twice (that one and
+this)."""
 import sys
 import time
 
@@ -42,6 +43,8 @@ def off_s(fault, i):
     """What the stamp of image i is off by."""
     if fault in ("spike", "back"):
         return {"spike": 3600, "back": -5}[fault] if i == 20 else 0
+    if fault == "unstamped":
+        return -1000
     return -{"step": 1000, "ends_earlier": 5000}.get(fault, 0) if i > 40 else 0
 
 
@@ -86,7 +89,8 @@ def main():
     while True:
         if fault != "stuck" or i <= 40:
             now_ns = time.time_ns() + off_s(fault, i) * 10**9
-        header = Header(stamp=ros_types.stamp(now_ns), frame_id="bad")
+        is_stamped = fault != "unstamped" or i % 10 != 5
+        header = Header(stamp=ros_types.stamp(now_ns if is_stamped else 0), frame_id="bad")
         fx = 90.0 if fault == "successor" or fault == "info" and i >= 20 else 80.0
         fx += {"info_drifts": 1e-6 * i, "info_flaps": 10.0 * (i % 2)}.get(fault, 0)
         width = 2 * WIDTH if fault == "size" else WIDTH

@@ -135,6 +135,71 @@ static void stamps_that_are_right(void **state)
     }
 }
 
+// An image without a stamp, so much later or earlier than a period after the one before it.
+static int64_t fill(int64_t late_ns)
+{
+    int64_t filled_ns;
+    arrived_ns += PERIOD;
+    stamp_ns += PERIOD;
+    assert_int_equal(live_stamps_fill(&stamps, 5 * T, arrived_ns + late_ns, &filled_ns),
+                     LIVE_STAMP_TAKEN);
+    return filled_ns;
+}
+
+// They have a time of the others' clock, whatever that is, and none is lost for it.
+static void images_without_a_stamp_among_others(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        assert_true(fill(0) == stamp_ns);
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+    for (int i = 0; i < 20; i++)
+        assert_true(fill(0) == stamp_ns);
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    for (int i = 0; i < 20; i++) { // they come late, or early, and the next one in time
+        const int64_t late_ns = (i % 2 ? 25 : -25) * MS, filled_ns = fill(late_ns);
+        assert_true(filled_ns <= stamp_ns && filled_ns > stamp_ns - PERIOD);
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    }
+    arrived_ns += 10 * PERIOD; // others were lost on the way
+    stamp_ns += 10 * PERIOD;
+    const int64_t filled_ns = fill(0);
+    assert_true(filled_ns <= stamp_ns && filled_ns >= stamp_ns - PERIOD);
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+}
+
+// Where one alone has a stamp so far no period is known.
+static void the_second_image_without_a_stamp(void **state)
+{
+    (void)state;
+    stamps = (struct live_stamps){0};
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    assert_true(fill(0) == stamp_ns);
+    assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+}
+
+// The wall's time until stamps begin; these are taken from the first one on.
+static void stamps_that_begin_later(void **state)
+{
+    (void)state;
+    static const int64_t clocks_ns[] = {T, T / 1000, 2 * T};
+    for (size_t i = 0; i < sizeof clocks_ns / sizeof *clocks_ns; i++) {
+        int64_t filled_ns;
+        stamps = (struct live_stamps){0};
+        for (int k = 0; k < 10; k++) {
+            arrived_ns += PERIOD;
+            assert_int_equal(live_stamps_fill(&stamps, T + k * PERIOD, arrived_ns, &filled_ns),
+                             LIVE_STAMP_TAKEN);
+            assert_true(filled_ns == T + k * PERIOD);
+        }
+        stamp_ns = clocks_ns[i] + 10 * PERIOD;
+        assert_int_equal(next(0), i == 1 ? LIVE_STAMP_NEW_CLOCK : LIVE_STAMP_TAKEN);
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+        assert_true(fill(0) == stamp_ns);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
@@ -147,6 +212,9 @@ int main(void)
         TEST(stamps_that_do_not_go_on),
         TEST(another_program),
         TEST(stamps_that_are_right),
+        TEST(images_without_a_stamp_among_others),
+        TEST(the_second_image_without_a_stamp),
+        TEST(stamps_that_begin_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
