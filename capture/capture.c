@@ -66,6 +66,7 @@ int capture_settings_check(const struct capture_settings *s)
         {"camera.cx", s->cx_px, INTRINSICS_CENTRE_PX_RANGE, false},
         {"camera.cy", s->cy_px, INTRINSICS_CENTRE_PX_RANGE, false},
         {"camera.depth_scale", s->depth_scale, DEPTH_UNITS_PER_M_RANGE, true},
+        {"camera.float_scale", s->float_scale, DEPTH_FLOAT_PER_M_RANGE, true},
         {"frames that are kept", s->n_kept, 0, CAPTURE_MAX_KEPT, false},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {

@@ -48,6 +48,7 @@ struct capture_settings {
     // 0 = not given. fy alone may be negative.
     double fx_px, fy_px, cx_px, cy_px;
     double depth_scale;     // units per metre, 0 = not given
+    double float_scale;     // the same of images of floats (ROS), 0 = as they show
     bool allow_implausible; // open in spite of a failed sanity check (it warns instead)
 
     // Source ros2: DDS domain, 0..232, and network interface; NULL and "" = the library's choice
@@ -74,6 +75,7 @@ struct capture_info {
     char serial[64];          // of the camera that made the frames, "" = not known
     struct intrinsics camera; // after overrides
     double units_per_m;       // after overrides
+    double float_per_m;       // of images that are floats in their source, there; 0: they are none
     bool live;                // a camera: no end of its own, no pacing
     uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
     int64_t period_ns;        // median frame period, 0 = unknown

@@ -168,8 +168,9 @@ double plausible_steps(const struct depth_frame *frame)
 }
 
 int plausible_scale(const double *steps, size_t n_frames, const struct intrinsics *camera,
-                    double units_per_m, const struct log_sink *log)
+                    double units_per_m, double float_per_m, const struct log_sink *log)
 {
+    const double per_m = float_per_m != 0 ? float_per_m : units_per_m;
     double known[16];
     size_t n = 0;
     for (size_t i = 0; i < n_frames && n < sizeof known / sizeof *known; i++)
@@ -187,12 +188,12 @@ int plausible_scale(const double *steps, size_t n_frames, const struct intrinsic
     if (usual_scale == usual_focal || 3 * camera->width_px != 4 * camera->height_px)
         return 0;
     if (usual_focal)
-        log_to(
-            log, LOG_LEVEL_WARNING,
-            "with %g units per metre the depths lie on steps %.2f times those of a Kinect: is "
-            "the depth scale wrong? As a Kinect, Xtion or Astra it has about %.4g units per "
-            "metre (camera.depth_scale); as it stands all distances are %.2g times the true ones",
-            units_per_m, middle, units_per_m / middle, 1 / middle);
+        log_to(log, LOG_LEVEL_WARNING,
+               "with %g units per metre the depths lie on steps %.2f times those of a Kinect: is "
+               "the depth scale wrong? As a Kinect, Xtion or Astra it has about %.4g units per "
+               "metre (camera.%s); as it stands all distances are %.2g times the true ones",
+               per_m, middle, per_m / middle, float_per_m != 0 ? "float_scale" : "depth_scale",
+               1 / middle);
     else
         log_to(log, LOG_LEVEL_WARNING,
                "the depths lie on the steps of a Kinect, Xtion or Astra, but the focal length of "
@@ -202,16 +203,18 @@ int plausible_scale(const double *steps, size_t n_frames, const struct intrinsic
     return -ERANGE;
 }
 
-int plausible_depth(double median_m, double units_per_m, const struct log_sink *log,
-                    enum log_level level)
+int plausible_depth(double median_m, double units_per_m, double float_per_m,
+                    const struct log_sink *log, enum log_level level)
 {
+    const bool is_float = float_per_m != 0;
     if (median_m >= PLAUSIBLE_MEDIAN_MIN_M && median_m <= PLAUSIBLE_MEDIAN_MAX_M)
         return 0;
-    log_to(
-        log, level,
-        "implausible depth: with %g units per metre half of the scene is nearer than %.3g m, "
-        "expected %g..%g m: check the depth scale, camera.depth_scale (TUM 5000, millimetres 1000; "
-        "capture.allow_implausible takes it)",
-        units_per_m, median_m, PLAUSIBLE_MEDIAN_MIN_M, PLAUSIBLE_MEDIAN_MAX_M);
+    log_to(log, level,
+           "implausible depth: with %g units per metre half of the scene is nearer than %.3g m, "
+           "expected %g..%g m: check the %s (capture.allow_implausible takes it)",
+           is_float ? float_per_m : units_per_m, median_m, PLAUSIBLE_MEDIAN_MIN_M,
+           PLAUSIBLE_MEDIAN_MAX_M,
+           is_float ? "unit of the floats, camera.float_scale (metres 1, millimetres 1000)"
+                    : "depth scale, camera.depth_scale (TUM 5000, millimetres 1000)");
     return -ERANGE;
 }

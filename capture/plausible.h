@@ -33,15 +33,20 @@ double plausible_median_m(const struct depth_frame *frame);
 // cameras, depth that was filtered, or too little of it).
 double plausible_steps(const struct depth_frame *frame);
 
+// In both of these float_per_m is of images that are floats in their source: the units per metre
+// that these are read with, as camera.float_scale sets them; 0 of others, for which
+// camera.depth_scale does that.
+
 // What the steps of a few frames say of the depth scale and the focal length in force. Nothing is
 // said where the frames do not agree. Returns 0, or -ERANGE after a warning in words.
 __attribute__((warn_unused_result)) int plausible_scale(const double *steps, size_t n_frames,
                                                         const struct intrinsics *camera,
-                                                        double units_per_m,
+                                                        double units_per_m, double float_per_m,
                                                         const struct log_sink *log);
 
 // Returns 0 when median_m is within the limits, or -ERANGE after logging the reason at `level`.
 __attribute__((warn_unused_result)) int plausible_depth(double median_m, double units_per_m,
+                                                        double float_per_m,
                                                         const struct log_sink *log,
                                                         enum log_level level);
 

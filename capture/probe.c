@@ -68,13 +68,18 @@ static int check_depth(struct probe *probe, enum log_level level)
     }
     if (isnan(median_m)) {
         log_to(probe->log, LOG_LEVEL_WARNING,
-               "the frames looked at are (almost) empty, the depth scale was not checked");
+               "the frames looked at are (almost) empty, the depth scale was not checked%s",
+               probe->info->float_per_m != 0
+                   ? " (of images of floats camera.float_scale says what they are: metres 1, "
+                     "millimetres 1000)"
+                   : "");
         return -ENODATA;
     }
     struct named_log named = {.log = probe->log};
     snprintf(named.name, sizeof named.name, "frame %llu", (unsigned long long)entry);
     const struct log_sink log = {say_name, &named};
-    return plausible_depth(median_m, probe->info->units_per_m, &log, level);
+    return plausible_depth(median_m, probe->info->units_per_m, probe->info->float_per_m, &log,
+                           level);
 }
 
 // Only warns: what contradicts the calibration here may still be wanted.
@@ -87,8 +92,9 @@ static void check_steps(struct probe *probe)
     for (uint64_t k = 0; k < N_STEP_PROBES; k++)
         steps[k] =
             decode(probe, k, N_STEP_PROBES, &entry) == 0 ? plausible_steps(&probe->image) : NAN;
-    int implausible = plausible_scale(steps, N_STEP_PROBES, &probe->info->camera,
-                                      probe->info->units_per_m, probe->log);
+    int implausible =
+        plausible_scale(steps, N_STEP_PROBES, &probe->info->camera, probe->info->units_per_m,
+                        probe->info->float_per_m, probe->log);
     (void)implausible;
 }
 

@@ -30,6 +30,7 @@ struct intrinsics {
 #define INTRINSICS_FOCAL_LENGTH_PX_RANGE 1, 1e5
 #define INTRINSICS_CENTRE_PX_RANGE       0, 4096
 #define DEPTH_UNITS_PER_M_RANGE          1, 1e6
+#define DEPTH_FLOAT_PER_M_RANGE          1e-3, 1e6
 
 // Rigid transform. r is the row-major 3x3 rotation. T_a_b in a name says what it maps.
 struct se3 {

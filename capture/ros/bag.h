@@ -54,6 +54,8 @@ struct bag_topic {
     bool has_floats;
     enum ros_float_unit float_unit; // of these, which is known once one of them shows it
     unsigned n_judged;              // of these, until then
+    unsigned n_against;             // live: that show another unit, in a row
+    bool told_unit;                 // live: that it changed
 
     struct ros_camera_info info; // of camera infos: the first one
     bool has_info;
@@ -81,6 +83,7 @@ struct bag {
     size_t n_ids, id_capacity, ids_part;
     struct bag_topic *depth;       // once bag_choose has found it
     struct ros_depth_units units;  // of its images
+    bool is_float_told;            // units.float_per_m is what the settings say
     size_t n_malformed, n_skipped; // depth messages that are none; whose time repeats
     struct ros_depth *decoder;
 };

@@ -15,6 +15,7 @@
 
 #define MAX_FLOAT_M  100.0f // that a depth camera sees
 #define MAX_FLOAT_MM 100e3f
+#define GLANCE_ROWS  4u
 
 struct ros_depth {
     struct image_codec *codec;
@@ -86,37 +87,64 @@ static bool has_rows(const struct ros_image *image, size_t n_pixel_bytes)
            image->n_data_bytes >= (uint64_t)image->step_bytes * (image->height_px - 1) + row_bytes;
 }
 
-enum ros_float_unit ros_depth_float_unit(const struct ros_image *image)
+// Of an image of floats: how many pixels were looked at, have a value, and one above MAX_FLOAT_M.
+struct float_count {
+    uint64_t n_px, n_values, n_far;
+    bool is_even; // all values are the same
+};
+
+// Returns false where there is nothing to be counted.
+static bool count_floats(const struct ros_image *image, uint32_t row_step, struct float_count *out)
 {
     struct ros_depth_format format;
     uint32_t w, h;
-    uint64_t n_values = 0, n_far = 0, n_most = 0;
-    float most = 0;
+    uint64_t n_most = 0;
+    float most = 0, least = INFINITY;
+    *out = (struct float_count){0};
     if (!image->data || !ros_depth_look(image, &format, &w, &h) || !format.is_float ||
         format.packing != ROS_DEPTH_RAW || w < 1 || h < 1 || !has_rows(image, sizeof(float)))
-        return ROS_FLOAT_UNKNOWN;
-    for (uint32_t y = 0; y < h; y++) {
+        return false;
+    for (uint32_t y = 0; y < h; y += row_step) {
         const unsigned char *row = image->data + (size_t)y * image->step_bytes;
+        out->n_px += w;
         for (uint32_t x = 0; x < w; x++) {
             const float value = float_at(image, row + sizeof(float) * x);
             const bool is_value = value > 0 && value <= MAX_FLOAT_MM; // false for NaN
-            n_values += is_value;
-            n_far += is_value && value > MAX_FLOAT_M;
+            out->n_values += is_value;
+            out->n_far += is_value && value > MAX_FLOAT_M;
             if (is_value && value > most) {
                 most = value;
                 n_most = 0;
             }
+            least = is_value && value < least ? value : least;
             n_most += is_value && value == most;
         }
     }
+    out->is_even = most <= least;
     // A simulator's end of the world is as far in all pixels that see it.
-    if (most > MAX_FLOAT_M && 2 * n_most > n_values && n_most < n_values) {
-        n_values -= n_most;
-        n_far -= n_most;
+    if (most > MAX_FLOAT_M && 2 * n_most > out->n_values && n_most < out->n_values) {
+        out->n_values -= n_most;
+        out->n_far -= n_most;
     }
-    if (100 * n_values < (uint64_t)w * h)
+    return 100 * out->n_values >= out->n_px;
+}
+
+enum ros_float_unit ros_depth_float_unit(const struct ros_image *image)
+{
+    struct float_count count;
+    if (!count_floats(image, 1, &count))
         return ROS_FLOAT_UNKNOWN;
-    return 10 * n_far > 9 * n_values ? ROS_FLOAT_MILLIMETRES : ROS_FLOAT_METRES;
+    return 10 * count.n_far > 9 * count.n_values ? ROS_FLOAT_MILLIMETRES : ROS_FLOAT_METRES;
+}
+
+enum ros_float_unit ros_depth_float_glance(const struct ros_image *image)
+{
+    struct float_count count;
+    if (!count_floats(image, GLANCE_ROWS, &count))
+        return ROS_FLOAT_UNKNOWN;
+    if (10 * count.n_far > 9 * count.n_values)
+        return count.is_even ? ROS_FLOAT_UNKNOWN : ROS_FLOAT_MILLIMETRES;
+    return 2 * count.n_far <= count.n_values ? ROS_FLOAT_METRES : ROS_FLOAT_UNKNOWN;
 }
 
 int ros_depth_create(struct ros_depth **out)

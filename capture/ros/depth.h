@@ -26,7 +26,7 @@ struct ros_depth_format {
 struct ros_depth_units {
     double per_m;       // that are wanted
     double int_per_m;   // of images of 16 bits
-    double float_per_m; // of images of floats: 1, or 1000
+    double float_per_m; // of images of floats: 1, or 1000, or what the settings say
 };
 
 // Format and size of a depth image, of which the first ROS_HEAD_BYTES are enough. Returns false
@@ -41,6 +41,11 @@ bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_
 // but not all has it: what a simulator gives behind everything.
 enum ros_float_unit { ROS_FLOAT_UNKNOWN, ROS_FLOAT_METRES, ROS_FLOAT_MILLIMETRES };
 enum ros_float_unit ros_depth_float_unit(const struct ros_image *image);
+
+// Whether an image shows another unit than what its topic is taken for: the same, but that of an
+// image whose values are all the same (the end of a simulated world), or of which more than half
+// but not nine of ten are above 100, nothing is known. Looks at each fourth row only.
+enum ros_float_unit ros_depth_float_glance(const struct ros_image *image);
 
 // Memory for unpacking; one thread at a time.
 struct ros_depth; // opaque

@@ -442,7 +442,9 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu images of %s skipped, their time repeats",
                bag->path, bag->n_skipped, depth->name);
     bag->units = bag_find_units(bag, settings);
+    bag->is_float_told = settings->float_scale != 0;
     out_info->units_per_m = bag->units.per_m;
+    out_info->float_per_m = depth->format.is_float ? bag->units.float_per_m : 0;
     bag_tell_of_units(bag);
     out_info->n_frames = depth->n_frames;
     snprintf(out_info->description, sizeof out_info->description, "%s:%s#%s", out_info->driver,

@@ -10,6 +10,7 @@
 #define REALSENSE_UNITS     "/option/Depth_Units/value"
 #define MAX_JUDGED          100u // images of floats, which do not show it: they are metres then
 #define MM_PER_M            1000
+#define MIN_AGAINST         3u // live: so many in a row are of another unit; a tenth of a second
 
 // Of images of 16 bits. RealSense says beside them how many metres one unit is.
 static double find_int_units(const struct bag *bag)
@@ -33,12 +34,19 @@ static double float_units(const struct bag_topic *topic)
     return topic->float_unit == ROS_FLOAT_MILLIMETRES ? MM_PER_M : 1;
 }
 
+static const char *name_of(enum ros_float_unit unit)
+{
+    return unit == ROS_FLOAT_MILLIMETRES ? "millimetres" : "metres";
+}
+
 struct ros_depth_units bag_find_units(const struct bag *bag,
                                       const struct capture_settings *settings)
 {
     const struct bag_topic *depth = bag->depth;
-    struct ros_depth_units units = {.int_per_m = find_int_units(bag),
-                                    .float_per_m = float_units(depth)};
+    struct ros_depth_units units = {
+        .int_per_m = find_int_units(bag),
+        .float_per_m = settings->float_scale != 0 ? settings->float_scale : float_units(depth),
+    };
     if (settings->depth_scale != 0)
         units.per_m = settings->depth_scale;
     else if (!depth->format.is_float)
@@ -90,9 +98,10 @@ static void tell_of_encodings(const struct bag *bag)
         return;
     if (depth->format.is_float)
         snprintf(of, sizeof of, "%.9g units per metre", bag->units.int_per_m);
+    else if (bag->is_float_told)
+        snprintf(of, sizeof of, "%.9g units per metre", bag->units.float_per_m);
     else
-        snprintf(of, sizeof of, "%s",
-                 depth->float_unit == ROS_FLOAT_MILLIMETRES ? "millimetres" : "metres");
+        snprintf(of, sizeof of, "%s", name_of(depth->float_unit));
     log_to(&bag->log, LOG_LEVEL_NOTICE,
            "%s: images of %s change from %s to %s on the way: these are taken for %s, and all are "
            "given in %.9g units per metre",
@@ -102,7 +111,7 @@ static void tell_of_encodings(const struct bag *bag)
 
 static void tell_of_millimetres(const struct bag *bag)
 {
-    if (bag->depth->float_unit == ROS_FLOAT_MILLIMETRES)
+    if (bag->depth->float_unit == ROS_FLOAT_MILLIMETRES && !bag->is_float_told)
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: images of %s are 32FC1 of millimetres (more than nine of ten values are above "
                "100), where REP 118 wants metres: they are read as millimetres",
@@ -115,15 +124,42 @@ void bag_tell_of_units(const struct bag *bag)
     tell_of_millimetres(bag);
 }
 
+// Of a live topic whose unit is known, or taken for metres.
+static void recheck(struct bag *bag, const struct ros_image *image)
+{
+    struct bag_topic *depth = bag->depth;
+    const enum ros_float_unit shown = ros_depth_float_glance(image);
+    const enum ros_float_unit taken =
+        depth->float_unit == ROS_FLOAT_MILLIMETRES ? ROS_FLOAT_MILLIMETRES : ROS_FLOAT_METRES;
+    if (shown == ROS_FLOAT_UNKNOWN)
+        return;
+    depth->n_against = shown == taken ? 0 : depth->n_against + 1;
+    if (depth->n_against < MIN_AGAINST)
+        return;
+    depth->n_against = 0;
+    depth->float_unit = shown;
+    if (!depth->told_unit)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: images of %s were taken for 32FC1 of %s, and are of %s, as %u in a row show: "
+               "they are read so from here on, and as what they show where they change again; "
+               "camera.float_scale says it once and for all (metres 1, millimetres 1000)",
+               bag->path, depth->name, name_of(taken), name_of(shown), MIN_AGAINST);
+    depth->told_unit = true;
+}
+
 void bag_look_at_units(struct bag *bag, const struct ros_image *image)
 {
     struct bag_topic *depth = bag->depth;
-    const bool was_mixed = depth->n_other_encoding > 0;
+    const bool was_mixed = depth->n_other_encoding > 0, was_open = is_undecided(depth);
     const enum ros_float_unit before = depth->float_unit;
     bag_note_units(depth, image);
-    bag->units.float_per_m = float_units(depth);
     if (!was_mixed)
         tell_of_encodings(bag);
+    if (bag->is_float_told)
+        return;
     if (before != depth->float_unit)
         tell_of_millimetres(bag);
+    if (!was_open)
+        recheck(bag, image);
+    bag->units.float_per_m = float_units(depth);
 }

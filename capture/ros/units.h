@@ -7,8 +7,9 @@
 #include "capture/ros/bag.h"
 
 // Of the depth topic that was chosen. Frames have the unit of its first image: what the settings
-// say, else what the recording says, else mm for 16 bits (REP 118) and ROS_FLOAT_UNITS_PER_M for
-// floats. The settings say nothing of images of 16 bits where the first one is of floats.
+// say (depth_scale), else what the recording says, else mm for 16 bits (REP 118) and
+// ROS_FLOAT_UNITS_PER_M for floats. That says nothing of images of 16 bits where the first one is
+// of floats, nor of the floats themselves, of which float_scale does.
 struct ros_depth_units bag_find_units(const struct bag *bag,
                                       const struct capture_settings *settings);
 
@@ -25,6 +26,7 @@ bool bag_wants_values(const struct bag_topic *topic);
 void bag_tell_of_units(const struct bag *bag);
 
 // Each image of a live topic before it is decoded: notes it, and tells what it is the first to
+// show. Floats that are no longer what they were taken for are read as what some images in a row
 // show.
 void bag_look_at_units(struct bag *bag, const struct ros_image *image);
 

@@ -20,6 +20,7 @@ static const char *const level_names[] = {"",       "",     "",      "error", "w
 // What 0 means, where it is outside the range of a number.
 static const char *const zero_is_none[] = {"none", NULL};
 static const char *const zero_is_the_sources[] = {"what the source says of itself", NULL};
+static const char *const zero_is_shown[] = {"what the images show", NULL};
 
 #define AT(field) offsetof(struct config, field)
 
@@ -56,7 +57,13 @@ const struct config_key config_keys[] = {
      NULL},
     {"camera", "depth_scale", CONFIG_DOUBLE, AT(capture.depth_scale), DEPTH_UNITS_PER_M_RANGE,
      zero_is_the_sources, false,
-     "Depth units per metre (TUM 5000, millimetres 1000); 0 = what the source says of itself."},
+     "Depth units per metre (TUM 5000, millimetres 1000); 0 = what the source says of itself.\n"
+     "Of images of floats (32FC1 of ROS) only how finely they are kept; their unit is "
+     "float_scale."},
+    {"camera", "float_scale", CONFIG_DOUBLE, AT(capture.float_scale), DEPTH_FLOAT_PER_M_RANGE,
+     zero_is_shown, false,
+     "Units per metre of 32FC1 images of ROS (metres 1, millimetres 1000); 0 = what they show,\n"
+     "metres or millimetres."},
     {"camera", "field", CONFIG_TEXT, AT(camera_field), 0, 0, NULL, false,
      "File with the camera's own depth error, as posectl calibrate writes it; taken out of every\n"
      "frame. Refused for another camera. Empty = none."},

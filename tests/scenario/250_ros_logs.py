@@ -98,6 +98,17 @@ def check_damage(container, place, driver):
     print(f"{name}: {wanted}")
 
 
+def check_float_scale(expected):
+    """Of floats of another unit the log names a setting, which makes them right."""
+    path = write(recording(6), "decimetres", "mcap", "32FC1-dm") + "/decimetres.mcap"
+    _, log = track(f"mcap:{path}")
+    check("(of images of floats camera.float_scale says what they are: metres 1, millimetres "
+          "1000)" in log and "depth_scale" not in log, log)
+    trajectory, log = track(f"mcap:{path}", "--set", "camera.float_scale=10")
+    check(trajectory == expected, f"decimetres: another trajectory\n{log}")
+    print("decimetres: 6 poses, byte for byte")
+
+
 def check_cut_db3():
     path = write(recording(4), "cut-db3", "db3", "16UC1") + "/cut-db3.db3"
     with open(path, "r+b") as file:
@@ -148,6 +159,7 @@ def scenario():
         check(trajectory == expected[6], f"{name}: another trajectory\n{log}")
         print(f"{name}: 6 poses, byte for byte")
 
+    check_float_scale(expected[6])
     check_cut_db3()
     check_damage("bag-lz4", "{0}", "ros1bag")
     check_damage("bag", "{0}", "ros1bag")

@@ -86,6 +86,8 @@ def encode(pixels, encoding):
         return "mono16; png compressed mono16", png(pixels)
     if encoding == "16UC1-rvl":
         return "16UC1; compressedDepth rvl", struct.pack("<iff", 9, -7, 5) + rvl(pixels)
+    if encoding == "32FC1-dm":  # of no unit that is known
+        return "32FC1", 0, 4 * width, (metres * numpy.float32(10)).tobytes()
     if encoding == "32FC1-png":
         with numpy.errstate(invalid="ignore"):
             q = numpy.where(pixels > 0, QUANT_A / metres + QUANT_B, 0).astype(numpy.uint16)

@@ -54,6 +54,8 @@ static void fill(enum kind kind, double units_per_m, unsigned frame, uint16_t *o
         }
 }
 
+static double told_float_per_m; // of images of floats
+
 static int look(enum kind kind, double units_per_m, double told_units_per_m, double fx_px)
 {
     static uint16_t depth[W * H];
@@ -67,7 +69,7 @@ static int look(enum kind kind, double units_per_m, double told_units_per_m, dou
     }
     n_said = 0;
     said[0] = 0;
-    return plausible_scale(steps, N_FRAMES, &camera, told_units_per_m, &sink);
+    return plausible_scale(steps, N_FRAMES, &camera, told_units_per_m, told_float_per_m, &sink);
 }
 
 static void steps_are_those_of_the_camera(void **state)
@@ -166,13 +168,34 @@ static void medians(void **state)
     assert_true(isnan(plausible_median_m(&frame)));
     for (int k = 0; k < 2; k++) {
         assert_int_equal(plausible_depth(k ? PLAUSIBLE_MEDIAN_MAX_M : PLAUSIBLE_MEDIAN_MIN_M, 1000,
-                                         &sink, LOG_LEVEL_ERROR),
+                                         0, &sink, LOG_LEVEL_ERROR),
                          0);
         assert_int_equal(
             plausible_depth(k ? PLAUSIBLE_MEDIAN_MAX_M * 1.01 : PLAUSIBLE_MEDIAN_MIN_M * 0.99, 1000,
-                            &sink, LOG_LEVEL_ERROR),
+                            0, &sink, LOG_LEVEL_ERROR),
             -ERANGE);
+        assert_non_null(strstr(said, "check the depth scale, camera.depth_scale (TUM 5000"));
     }
+}
+
+// Of images of floats camera.depth_scale changes no distance: the setting that does is told, with
+// the value that makes it right.
+static void floats_have_a_setting_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(plausible_depth(0.0015, 5000, 1000, &sink, LOG_LEVEL_ERROR), -ERANGE);
+    assert_non_null(strstr(said,
+                           "with 1000 units per metre half of the scene is nearer than 0.0015 "
+                           "m"));
+    assert_non_null(strstr(said, "camera.float_scale (metres 1, millimetres 1000)"));
+    assert_null(strstr(said, "depth_scale"));
+    told_float_per_m = 1;
+    assert_int_equal(look(KINECT, 5000, 4000, 525), -ERANGE);
+    told_float_per_m = 0;
+    const char *about = strstr(said, "about ");
+    assert_non_null(about);
+    assert_true(fabs(strtod(about + strlen("about "), NULL) / 1.25 - 1) < 0.03);
+    assert_non_null(strstr(said, "(camera.float_scale)"));
 }
 
 static void a_wrong_scale_is_said(void **state)
@@ -224,8 +247,8 @@ static void frames_must_agree(void **state)
     const struct intrinsics camera = {525, 525, 319.5, 239.5, W, H};
     const double few[5] = {NAN, 2, 2, NAN, NAN}, apart[5] = {2, 2.4, 2, 1.7, 2};
     n_said = 0;
-    assert_int_equal(plausible_scale(few, 5, &camera, 1000, &sink), 0);
-    assert_int_equal(plausible_scale(apart, 5, &camera, 1000, &sink), 0);
+    assert_int_equal(plausible_scale(few, 5, &camera, 1000, 0, &sink), 0);
+    assert_int_equal(plausible_scale(apart, 5, &camera, 1000, 0, &sink), 0);
     assert_int_equal(n_said, 0);
 }
 
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test(intrinsics_at_their_limits),
         cmocka_unit_test(medians),
         cmocka_unit_test(a_wrong_scale_is_said),
+        cmocka_unit_test(floats_have_a_setting_of_their_own),
         cmocka_unit_test(a_wrong_focal_length_is_said),
         cmocka_unit_test(other_cameras_are_left_alone),
         cmocka_unit_test(frames_must_agree),

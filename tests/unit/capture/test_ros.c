@@ -330,6 +330,22 @@ static void floats_that_are_millimetres(void **state)
             values[k] = k % 2 ? cases[i].none : k % 20 < 2 ? cases[i].first : cases[i].others;
         assert_int_equal(ros_depth_float_unit(&image), cases[i].wanted);
     }
+    static const struct {
+        float first, others; // values of a quarter, and of the rest
+        enum ros_float_unit wanted;
+    } glances[] = {{1500, 1600, ROS_FLOAT_MILLIMETRES},
+                   {1000, 1000, ROS_FLOAT_UNKNOWN},
+                   {2, 1000, ROS_FLOAT_METRES},
+                   {1.5f, 2, ROS_FLOAT_METRES},
+                   {0, 0, ROS_FLOAT_UNKNOWN}};
+    for (size_t i = 0; i < sizeof glances / sizeof *glances; i++) {
+        for (size_t k = 0; k < SIDE * SIDE; k++)
+            values[k] = k % 4 ? glances[i].others : glances[i].first;
+        assert_int_equal(ros_depth_float_glance(&image), glances[i].wanted);
+    }
+    for (size_t k = 0; k < SIDE * SIDE; k++) // two of three are far: it may be either
+        values[k] = k % 3 ? 1000 + (float)k : 50;
+    assert_int_equal(ros_depth_float_glance(&image), ROS_FLOAT_UNKNOWN);
     for (size_t k = 0; k < SIDE * SIDE; k++) // most of it is the end of a simulated world
         values[k] = k < 5 ? 2 : 1000;
     assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_METRES);

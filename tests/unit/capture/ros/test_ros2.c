@@ -388,6 +388,58 @@ static void floats_that_are_millimetres(void **state)
     unplug();
 }
 
+// Floats whose unit changes on the way, or that the first image shows wrong, are read right after
+// some images; in between they are not nearer or farther than they are, but no depth.
+static void floats_that_change_their_unit(void **state)
+{
+    (void)state;
+    static const char wanted[] = "images of /unit/depth/image_raw were taken for 32FC1 of metres, "
+                                 "and are of millimetres, as 3 in a row show";
+    struct capture_frame frame;
+    atomic_store(&camera.per_mm, 1e-3f);
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    struct capture *capture = open_topic();
+    read_good(capture, &frame);
+    assert_true(is_of(&frame, 5));
+    for (int turn = 0; turn < 3; turn++) {
+        int n_wrong = 0;
+        atomic_store(&camera.per_mm, turn % 2 ? 1e-3f : 1);
+        for (int n = 0; n < 10; n++) // what was on its way
+            read_good(capture, &frame);
+        for (int n = 0; n < 30; n++) {
+            read_good(capture, &frame);
+            n_wrong += !is_of(&frame, 5);
+        }
+        assert_int_equal(n_wrong, 0);
+    }
+    capture_close(&capture);
+    assert_int_equal(count(wanted), 1);
+    assert_int_equal(count("were taken for"), 1);
+    unplug();
+}
+
+// The advice of that message, followed.
+static void floats_whose_unit_is_told(void **state)
+{
+    (void)state;
+    struct capture_frame frame;
+    struct capture *capture;
+    struct capture_settings settings = {.source = "ros2:/unit/depth/image_raw",
+                                        .ros_domain = domain,
+                                        .float_scale = 500,
+                                        .log = {.write = hear}};
+    atomic_store(&camera.per_mm, 0.5f);
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    assert_int_equal(capture_open(&capture, &settings), 0);
+    for (int n = 0; n < 30; n++) {
+        read_good(capture, &frame);
+        assert_true(is_of(&frame, 5));
+    }
+    capture_close(&capture);
+    assert_int_equal(count("32FC1"), 0);
+    unplug();
+}
+
 static void another_calibration_is_told_of(void **state)
 {
     (void)state;
@@ -751,6 +803,8 @@ int main(void)
         TEST(half_an_image_is_damaged),
         TEST(encodings_that_mix),
         TEST(floats_that_are_millimetres),
+        TEST(floats_that_change_their_unit),
+        TEST(floats_whose_unit_is_told),
         TEST(another_calibration_is_told_of),
         TEST(the_camera_info_is_named),
         TEST(distortion_is_told_of),

@@ -692,7 +692,14 @@ static void floats_that_are_millimetres(void **state)
     add_floats(id, T + 2, 1.5f);
     assert_int_equal(choose(NULL, NULL), 0);
     assert_true(bag.units.float_per_m == 1000 && bag.units.per_m == 5000);
+    assert_true(info.float_per_m == 1000);
     assert_said(said_so);
+    said[0] = 0; // the settings say what they are
+    const struct capture_settings told = {.float_scale = 100};
+    assert_int_equal(bag_choose(&bag, &told, &info), 0);
+    assert_true(info.units_per_m == 5000 && info.float_per_m == 100);
+    assert_true(bag.units.float_per_m == 100);
+    assert_null(strstr(said, "REP 118"));
     // where the first one has 16 bits
     const uint32_t mixed = image("/depth/mixed", "16UC1");
     assert_int_equal(bag_interest(bag_topic(&bag, mixed)), BAG_HEAD);
