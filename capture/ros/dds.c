@@ -12,6 +12,7 @@
 #include "capture/ros/domain.h"
 #include "capture/ros/type_hash.h"
 
+#define MAX_TOLD    16u                // lines of the environment; it has some four at fault
 #define BLOCKING_NS INT64_C(100000000) // of a reliable write whose readers do not keep up
 
 // The library's configuration is text; a name that could be more than a name is refused.
@@ -45,6 +46,22 @@ static void redirect_log(const struct log_sink *log)
     dds_set_log_sink(say, &sink);
 }
 
+// What is said of the environment is the same for each participant of a process: each line of it
+// once.
+static void say_once(void *user, enum log_level level, const char *line)
+{
+    static char told[MAX_TOLD][200]; // cut off
+    static unsigned n_told;
+    char text[sizeof *told];
+    snprintf(text, sizeof text, "%s", line);
+    for (unsigned i = 0; i < n_told; i++)
+        if (strcmp(told[i], text) == 0)
+            return;
+    if (n_told < MAX_TOLD)
+        memcpy(told[n_told++], text, sizeof text);
+    log_to(user, level, "%s", line);
+}
+
 void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_BYTES])
 {
     const char *origin = place->domain_origin;
@@ -58,7 +75,9 @@ void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_
 
 static int create_domain(const struct ros_dds_place *place, const struct log_sink *log)
 {
-    const struct ros_discovery discovery = ros_discovery_of_environment(place->interface, log);
+    struct log_sink sink = *log;
+    const struct log_sink once = {say_once, &sink};
+    const struct ros_discovery discovery = ros_discovery_of_environment(place->interface, &once);
     char *config;
     if (ros_discovery_configure(&discovery, place->interface, getenv("CYCLONEDDS_URI"), &config) !=
         0)

@@ -28,7 +28,8 @@ void ros_dds_describe(const struct ros_dds_place *place, char out[ROS_DDS_PLACE_
 // A participant there; where nobody set the domain, in that of the environment (domain.h), which
 // `place` then tells. Returns it, or a negative errno after logging the reason. A dds_entity_t,
 // which dds_delete ends with all that was made with it. What the library says, also later, goes to
-// the log of the newest participant, which must outlive it. One thread at a time.
+// the log of the newest participant, which must outlive it; what is to be said of the environment,
+// which a process has one of, is said once. One thread at a time.
 __attribute__((warn_unused_result)) int32_t ros_dds_participant(struct ros_dds_place *place,
                                                                 const struct log_sink *log);
 

@@ -669,6 +669,28 @@ static void loopback_that_the_environment_asks_for(void **state)
     unplug();
 }
 
+// A process has one environment: what is wrong in it is told of by its first participant.
+static void the_environment_is_told_of_once(void **state)
+{
+    (void)state;
+    struct log_sink log = {hear, NULL};
+    dds_entity_t participants[3];
+    setenv("ROS_LOCALHOST_ONLY", "yes", 1);
+    setenv("ROS_STATIC_PEERS", "127.0.0.1;no name", 1);
+    for (size_t i = 0; i < sizeof participants / sizeof *participants; i++) {
+        struct ros_dds_place place = {domain, "test", NULL};
+        participants[i] = ros_dds_participant(&place, &log);
+        assert_true(participants[i] > 0);
+    }
+    for (size_t i = 0; i < sizeof participants / sizeof *participants; i++)
+        dds_delete(participants[i]);
+    unsetenv("ROS_LOCALHOST_ONLY");
+    unsetenv("ROS_STATIC_PEERS");
+    assert_int_equal(count("environment ROS_LOCALHOST_ONLY: \"yes\" is neither 0 nor 1"), 1);
+    assert_int_equal(count("environment ROS_STATIC_PEERS: \"no name\" is no address"), 1);
+    unplug();
+}
+
 // A node that makes depth of what a driver sends: the driver's camera infos are taken, and whose
 // they are is not asked of the whole domain with each of them. A second camera's are not, also
 // where it comes later.
@@ -812,6 +834,7 @@ int main(void)
         TEST(topics_that_nobody_has),
         TEST(the_domain_of_the_environment),
         TEST(loopback_that_the_environment_asks_for),
+        TEST(the_environment_is_told_of_once),
         TEST(what_is_meant_by_a_topic_that_nobody_has),
         TEST(many_publishers),
         TEST(camera_infos_of_another_program),
