@@ -377,6 +377,27 @@ static void leave_unstamped_out(const struct bag *bag, struct bag_topic *topic)
                n_left_out, n_left_out == 1 ? "" : "s", topic->name);
 }
 
+// Most stamps are that of the image before, as a publisher's that fills its header once, or of a
+// clock that stands still; the recorder's times move. By these all are played then.
+static void leave_standing_stamps(const struct bag *bag, struct bag_topic *topic)
+{
+    struct bag_frame *frames = topic->frames;
+    size_t n_stand = 0, n_logged_stand = 0;
+    for (size_t i = 1; i < topic->n_frames; i++) {
+        n_stand += frames[i].time_ns == frames[i - 1].time_ns;
+        n_logged_stand += frames[i].log_time_ns == frames[i - 1].log_time_ns;
+    }
+    if (2 * n_stand <= topic->n_frames || 2 * n_logged_stand + 1 >= topic->n_frames)
+        return;
+    for (size_t i = 0; i < topic->n_frames; i++)
+        frames[i].time_ns = frames[i].log_time_ns;
+    log_to(
+        &bag->log, LOG_LEVEL_WARNING,
+        "%s: %zu of %zu images of %s have the stamp of the one before them: the recorder's times "
+        "are taken for all",
+        bag->path, n_stand, topic->n_frames, topic->name);
+}
+
 static void put_in_order(struct bag *bag, struct bag_topic *topic)
 {
     struct bag_frame *frames = topic->frames;
@@ -390,6 +411,7 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     take_realsense_times(bag, topic);
     if (topic->has_stamps)
         leave_unstamped_out(bag, topic);
+    leave_standing_stamps(bag, topic);
     struct stamp_order order = {0};
     for (size_t i = 0; i < topic->n_frames; i++)
         if (is_time(frames[i].time_ns))

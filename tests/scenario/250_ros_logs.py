@@ -109,6 +109,21 @@ def check_float_scale(expected):
     print("decimetres: 6 poses, byte for byte")
 
 
+def check_stuck_stamps(expected):
+    """Stamps that stand still: the times of the recorder, which are 1.7 ms after the images'."""
+    path = write(recording(6), "stuck", "mcap", "16UC1", "stuck") + "/stuck.mcap"
+    trajectory, log = track(f"mcap:{path}", "--set", "camera.depth_scale=5000")
+    check("5 of 6 images of /camera/depth/image_rect_raw have the stamp of the one before" in log,
+          log)
+    lines, wanted = ([line.split() for line in text.decode().splitlines() if line[0] != "#"]
+                     for text in (trajectory, expected))
+    check([line[1:] for line in lines] == [line[1:] for line in wanted] and len(lines) == 6,
+          f"stuck: another trajectory\n{log}")
+    check(all(abs(float(a[0]) - float(b[0]) - 0.0017) < 1e-5 for a, b in zip(lines, wanted)),
+          f"stuck: other times\n{trajectory}")
+    print("stuck: 6 poses, byte for byte but for their times")
+
+
 def check_cut_db3():
     path = write(recording(4), "cut-db3", "db3", "16UC1") + "/cut-db3.db3"
     with open(path, "r+b") as file:
@@ -160,6 +175,7 @@ def scenario():
         print(f"{name}: 6 poses, byte for byte")
 
     check_float_scale(expected[6])
+    check_stuck_stamps(expected[6])
     check_cut_db3()
     check_damage("bag-lz4", "{0}", "ros1bag")
     check_damage("bag", "{0}", "ros1bag")

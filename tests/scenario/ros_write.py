@@ -8,12 +8,12 @@ wrote: rosbags, mcap-ros2-support, pyrealsense2. Runs under the interpreter that
 CONTAINER: mcap, mcap-zstd (rosbags), mcap-ros2, mcap-plain (mcap-ros2-support), db3, bag,
 bag-bz2, bag-lz4, bag-plain (rosbags; the last without chunks), realsense (.bag or .db3, as the
 library of POSED_REALSENSE writes it).
-ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 32FC1-mm, 16UC1-png, 16UC1-rvl, 32FC1-png,
-16UC1-plain-png, mono16-plain-png. Options after it: no-info, color, no-depth; restarted (bag, db3,
-mcap-ros2): from the middle on the topics are those of a publisher that was started again, with ids
-of their own; of rosbags' containers of ROS 2 parts=N: a folder with N files and the metadata.yaml
-that lists them, as rosbag2 splits a recording. Ids of topics differ from one to the next, and
-camera infos are in the third alone."""
+ENCODING: 16UC1, mono16, 16UC1-big, 32FC1, 32FC1-mm, 32FC1-dm, 16UC1-png, 16UC1-rvl, 32FC1-png,
+16UC1-plain-png, mono16-plain-png. Options after it: no-info, color, no-depth; stuck (all stamps are
+the same); restarted (bag, db3, mcap-ros2): from the middle on the topics are those of a publisher
+that was started again, with ids of their own; of rosbags' containers of ROS 2 parts=N: a folder
+with N files and the metadata.yaml that lists them, as rosbag2 splits a recording. Ids of topics
+differ from one to the next, and camera infos are in the third alone."""
 import functools
 import itertools
 import os
@@ -35,7 +35,8 @@ def fields(folder, encoding, options):
     mine = [option[7:].split(":") for option in options if option.startswith("frames=")]
     first, end = (int(number) for number in mine[0]) if mine else (0, None)
     for time_ns, pixels in itertools.islice(frames(folder), first, end):
-        header = {"stamp": {"sec": time_ns // 10**9, "nanosec": time_ns % 10**9},
+        stamp_ns = 10**18 if "stuck" in options else time_ns
+        header = {"stamp": {"sec": stamp_ns // 10**9, "nanosec": stamp_ns % 10**9},
                   "frame_id": "camera_depth_optical_frame"}
         height, width = pixels.shape
         if "no-info" not in options:

@@ -767,6 +767,46 @@ static void times(void **state)
     assert_int_equal(bag_place(&bag, 0).offset, 5);
 }
 
+static void add_logged(uint32_t id, int64_t stamp_ns, int64_t log_time_ns)
+{
+    unsigned char bytes[256];
+    const struct depth_frame frame = {NULL, W, H, 1000, stamp_ns};
+    const size_t n = ros_put_image_head(&frame, false, "f", bytes);
+    assert_int_equal(bag_add_message(&bag, id, log_time_ns, (struct bag_place){0, 0}, bytes, n), 0);
+}
+
+// Images are not lost for stamps that stand still: of all of them, or of most.
+static void stamps_that_stand_still(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned n_moving; // of ten
+        bool is_by_log;
+    } cases[] = {{1, true}, {4, true}, {5, false}, {10, false}};
+    camera_info("/camera_info", 50, W);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[20], wanted[200];
+        int64_t time_ns;
+        uint64_t index;
+        snprintf(name, sizeof name, "/still_%zu", i);
+        const uint32_t id = add_topic(name, "sensor_msgs/msg/Image");
+        for (unsigned k = 0; k < 10; k++)
+            add_logged(id, T + (k < cases[i].n_moving ? k : cases[i].n_moving - 1), 2 * T + k);
+        said[0] = 0;
+        assert_int_equal(choose(name, NULL), 0);
+        assert_int_equal(info.n_frames, cases[i].is_by_log ? 10 : cases[i].n_moving);
+        snprintf(wanted, sizeof wanted,
+                 "the.bag: %u of 10 images of %s have the stamp of the one before them: the "
+                 "recorder's times are taken for all",
+                 10 - cases[i].n_moving, name);
+        assert_int_equal(strstr(said, wanted) != NULL, cases[i].is_by_log);
+        for (uint64_t k = 0; k < info.n_frames; k++) {
+            bag_stamp(&bag, k, &time_ns, &index);
+            assert_true(time_ns == (cases[i].is_by_log ? 2 * T : T) + (int64_t)k);
+        }
+    }
+}
+
 // Stamps that go back are put in order, and it is said.
 static void times_that_go_back(void **state)
 {
@@ -876,6 +916,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(encodings_that_mix, setup, teardown),
         cmocka_unit_test_setup_teardown(floats_that_are_millimetres, setup, teardown),
         cmocka_unit_test_setup_teardown(times, setup, teardown),
+        cmocka_unit_test_setup_teardown(stamps_that_stand_still, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(images_without_a_stamp, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_realsense, setup, teardown),
