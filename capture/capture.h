@@ -96,7 +96,7 @@ enum capture_flag {
     // or in place of the first. Only camera, units_per_m and zero_plane change, never the size.
     CAPTURE_RECALIBRATED = 16,
     // Live: the times from this frame on are of another clock, one that is behind the one before
-    // it; or of the machine's own, which was set, either way
+    // it. The machine's own clock that was set is none: clock_set_ns
     CAPTURE_NEW_CLOCK = 32,
     CAPTURE_EARLY = 64, // camera, with CAPTURE_LATE: it came before the first capture_read
 };
@@ -106,6 +106,8 @@ struct capture_frame {
     struct buffers *buffers;  // where the pixels are, for capture_keep
     uint64_t index;           // the recording's own frame number (7-Scenes: of the file name)
     unsigned flags;           // enum capture_flag
+    int64_t clock_set_ns;     // live: how far the machine's clock was set since the source was
+                              // opened, which image.time_ns follows: no time that passed
     int64_t capture_mono_ns;  // CLOCK_MONOTONIC when the frame was there (paced: when it was due)
     uint64_t device_ticks;    // live: unwrapped device clock, else 0
     uint32_t n_lost_packets;  // live
@@ -116,6 +118,13 @@ struct capture_frame {
     // rest; the opposite of the motion's acceleration is in it. NaN = none
     float gravity_m_s2[3];
 };
+
+// Of two frames of a source the difference is the time that passed between them, also where the
+// machine's clock was set meanwhile.
+static inline int64_t capture_even_ns(const struct capture_frame *frame)
+{
+    return frame->image.time_ns - frame->clock_set_ns;
+}
 
 struct capture; // opaque
 

@@ -26,10 +26,28 @@ static enum live_stamp take(struct live_stamps *stamps, const struct live_time *
     return as;
 }
 
+static void follow_clock(struct live_stamps *stamps, const struct live_time *now)
+{
+    struct live_time *newest = &stamps->newest;
+    const int64_t ns = ahead_ns(newest, now), owed_ns = stamps->owed_ns;
+    if (owed_ns == 0 || newest->arrived_ns == 0)
+        return;
+    const bool is_over = now->arrived_ns - stamps->owed_at_ns > LIVE_STAMPS_OWED_NS;
+    const bool is_set = owed_ns > 0 ? ns > owed_ns / 2 : ns < owed_ns / 2;
+    if (is_set && !is_over) {
+        newest->stamp_ns += owed_ns;
+        stamps->stamp_ns += owed_ns;
+        stamps->set_ns += owed_ns;
+    }
+    if (is_set || is_over)
+        stamps->owed_ns = 0;
+}
+
 enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, int64_t arrived_ns)
 {
     const struct live_time now = {stamp_ns, arrived_ns};
     const struct live_time *newest = &stamps->newest;
+    follow_clock(stamps, &now);
     if (newest->arrived_ns == 0 || goes_on(newest, &now))
         return take(stamps, &now, true, LIVE_STAMP_TAKEN);
     const bool is_back = stamp_ns <= newest->stamp_ns;
@@ -78,4 +96,10 @@ enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, in
 void live_stamps_new_source(struct live_stamps *stamps)
 {
     stamps->is_new_source = stamps->newest.arrived_ns != 0;
+}
+
+void live_stamps_clock_set(struct live_stamps *stamps, int64_t step_ns, int64_t now_ns)
+{
+    stamps->owed_ns += step_ns;
+    stamps->owed_at_ns = now_ns;
 }

@@ -15,6 +15,9 @@
 // Shorter than the silence that is told of.
 #define LIVE_STAMPS_BACK_NS  INT64_C(800000000)
 
+// So long after the machine's clock was set images may come that were stamped by it before.
+#define LIVE_STAMPS_OWED_NS INT64_C(2000000000)
+
 enum live_stamp {
     LIVE_STAMP_TAKEN,
     LIVE_STAMP_BACK,      // left out: not after the newest one taken
@@ -34,6 +37,9 @@ struct live_stamps {                 // begins as all zero
     int64_t stamp_ns;  // of the newest of these
     int64_t step_ns;   // from image to image, by the newest two stamps that go on; 0 = not known
     unsigned n_filled; // images without a stamp since
+    int64_t owed_ns;   // of live_stamps_clock_set, which no stamp has followed yet
+    int64_t owed_at_ns;
+    int64_t set_ns; // how far stamps were set since the beginning, with the machine's clock
 };
 
 // The next image's.
@@ -45,6 +51,11 @@ enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, 
 // is wall_ns, judged as a stamp, and that one may be of another clock at once.
 enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, int64_t arrived_ns,
                                  int64_t *out_stamp_ns);
+
+// The machine's clock was set by step_ns, as is known at now_ns (CLOCK_MONOTONIC). A program of
+// this machine that stamps by it goes on from there: the next stamp that is nearer to that than to
+// the ones before is so, and no other clock's.
+void live_stamps_clock_set(struct live_stamps *stamps, int64_t step_ns, int64_t now_ns);
 
 // The next image is of another program, which may have another clock.
 void live_stamps_new_source(struct live_stamps *stamps);

@@ -48,7 +48,7 @@ static void record(struct loop *loop, enum recorder_topic topic, const struct ca
 static void set_velocity_covariance(struct loop *loop, const struct capture_frame *frame,
                                     const struct track_result *result, posed_Odometry *out)
 {
-    const struct twist_sight sight = {.time_ns = frame->image.time_ns,
+    const struct twist_sight sight = {.time_ns = capture_even_ns(frame),
                                       .T_odom_body = result->T_odom_camera,
                                       .error = &result->error,
                                       .velocity = result->velocity,

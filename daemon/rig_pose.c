@@ -42,7 +42,9 @@ struct rig_pose {
     double previous_xyzw[4];
     struct twist_error twist_error;
     struct rig_link link;
-    int64_t capture_ns; // of the newest frame, CLOCK_MONOTONIC
+    int64_t capture_ns;   // of the newest frame, CLOCK_MONOTONIC
+    int64_t clock_set_ns; // of the first camera's frames: what is told has it, the fusion has not
+    bool was_clock_set;
 };
 
 int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *settings)
@@ -121,6 +123,11 @@ void rig_pose_record_to(struct rig_pose *rig, struct recorder *recorder)
     rig->recorder = recorder;
 }
 
+static int64_t told_ns(const struct rig_pose *rig, const struct rig_result *result)
+{
+    return result->time_ns + rig->clock_set_ns;
+}
+
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
 {
     struct track_result pose = {
@@ -129,7 +136,7 @@ static void write_pose(struct rig_pose *rig, const struct rig_result *result)
         .T_odom_camera = result->T_odom_base,
         .map_epoch = result->epoch};
     memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
-    trajectory_file_push(rig->file, result->time_ns, &result->T_map_odom, &pose);
+    trajectory_file_push(rig->file, told_ns(rig, result), &result->T_map_odom, &pose);
 }
 
 static void set_state(const struct rig_pose *rig, const struct rig_result *result,
@@ -197,7 +204,7 @@ static void put_ros(const struct rig_pose *rig, const struct rig_result *result,
                     const posed_Odometry *odometry)
 {
     const posed_Vector3 *v = &odometry->linear_velocity, *w = &odometry->angular_velocity;
-    struct ros_tracked tracked = {.time_ns = result->time_ns,
+    struct ros_tracked tracked = {.time_ns = told_ns(rig, result),
                                   .is_lost = result->quality != RIG_TRACKED,
                                   .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_base,
@@ -214,7 +221,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     uint8_t bytes[posed_Odometry_size];
     posed_Odometry odometry = posed_Odometry_init_zero;
     odometry.has_timestamp = true;
-    odometry.timestamp = wire_timestamp(result->time_ns);
+    odometry.timestamp = wire_timestamp(told_ns(rig, result));
     wire_copy_text(odometry.frame_id, sizeof odometry.frame_id, rig->odom_frame);
     wire_copy_text(odometry.body_frame_id, sizeof odometry.body_frame_id, rig->base_frame);
     odometry.has_pose = true;
@@ -240,7 +247,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
         return;
     publish_send(rig->settings.publish, PUBLISH_POSE, bytes, (size_t)n);
     if (rig->recorder)
-        recorder_push_message(rig->recorder, RECORDER_RIG, RECORDER_TOPIC_RIG, result->time_ns,
+        recorder_push_message(rig->recorder, RECORDER_RIG, RECORDER_TOPIC_RIG, told_ns(rig, result),
                               bytes, (size_t)n);
 }
 
@@ -270,7 +277,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
                   const struct track_result *result, const struct se3 *T_map_odom, bool is_cut)
 {
     const struct rig_sight sight = {
-        .time_ns = frame->image.time_ns - rig->ahead_ns[camera],
+        .time_ns = capture_even_ns(frame) - rig->ahead_ns[camera],
         .T_odom_camera = result->T_odom_camera,
         .error = result->error,
         .T_map_odom = T_map_odom ? *T_map_odom : se3_identity(),
@@ -280,6 +287,9 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);
+    if (camera == 0)
+        rig->clock_set_ns = frame->clock_set_ns;
+    rig->was_clock_set = rig->was_clock_set || frame->clock_set_ns != 0;
     rig_link_put(&rig->link, camera, result->map_epoch, is_cut);
     // An image that came before says where the camera was, not where it is.
     if (!(frame->flags & CAPTURE_DUPLICATE) || result->state == TRACK_STATE_LOST)
@@ -308,14 +318,15 @@ void rig_pose_end(struct rig_pose *rig, uint32_t camera)
 // --- At the end
 
 // Where the body was at a camera's keyframes, which are in order of time. Returns whether it is
-// known of all, and all are of the rig's last epoch.
+// known of all, and all are of the rig's last epoch; not after the machine's clock was set, as the
+// file's times followed that and the keyframes' did not.
 static bool find_bodies(struct rig_pose *rig, uint32_t camera, const struct graph *graph,
                         struct se3 *out)
 {
     const struct graph_keyframe *keyframes;
     const uint32_t n = graph_keyframes(graph, &keyframes);
     struct trajectory_find *found = calloc(n + 1, sizeof *found);
-    bool good = found != NULL && n > 0;
+    bool good = found != NULL && n > 0 && !rig->was_clock_set;
     for (uint32_t i = 0; i < n && good; i++)
         found[i].time_ns = keyframes[i].time_ns - rig->ahead_ns[camera];
     good = good && trajectory_file_find(rig->file, found, n, MAX_BETWEEN_NS) == 0;

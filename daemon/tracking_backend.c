@@ -49,7 +49,7 @@ struct backend {
     uint64_t n_frames;        // tracked
     uint64_t n_new;           // the same without those whose image is repeated
     uint64_t n_calls;         // of backend_track
-    int64_t time_ns;          // of the newest of them
+    int64_t time_ns;          // of the newest of them, capture_even_ns
     uint64_t seq_base;        // of them, before this tracker
 };
 
@@ -419,7 +419,7 @@ static int prime(struct backend *backend, uint64_t last)
     if (!backend->newest.image.depth || backend->newest_call != last)
         return 0;
     int error = track_frame(backend->track, backend->newest.image.depth,
-                            backend->newest.image.time_ns, &first);
+                            capture_even_ns(&backend->newest), &first);
     if (error || first.state != TRACK_STATE_INIT)
         return error;
     backend->epoch_base = backend->epoch - first.map_epoch;
@@ -434,11 +434,11 @@ static bool pretends_to_fail(struct backend *backend)
     return fail_every && ++backend->n_frames % fail_every == 0;
 }
 
-static int track_or_replace(struct backend *backend, const struct depth_frame *image,
+static int track_or_replace(struct backend *backend, const struct capture_frame *frame,
                             struct track_result *out)
 {
     bool replaced = false;
-    int error = track_frame(backend->track, image->depth, image->time_ns, out);
+    int error = track_frame(backend->track, frame->image.depth, backend->time_ns, out);
     const char *pretended = "";
     if (!error && pretends_to_fail(backend)) {
         pretended = " (not really: gpu.fail_every)";
@@ -453,7 +453,7 @@ static int track_or_replace(struct backend *backend, const struct depth_frame *i
         replaced = true;
         error = prime(backend, backend->n_calls - 1);
         if (!error)
-            error = track_frame(backend->track, image->depth, image->time_ns, out);
+            error = track_frame(backend->track, frame->image.depth, backend->time_ns, out);
     }
     backend->n_rebuilds = 0;
     return replaced ? BACKEND_REPLACED : 0;
@@ -473,17 +473,16 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
 {
     int rc = 0;
     backend->n_calls++;
-    backend->time_ns = frame->image.time_ns;
+    backend->time_ns = capture_even_ns(frame);
     backend->n_new += tracked && !(frame->flags & CAPTURE_DUPLICATE);
     // What was dropped in between never had an image.
     const bool is_repeat = tracked && frame->flags & CAPTURE_DUPLICATE;
-    backend->is_repeated =
-        is_repeat && track_repeat(backend->track, frame->image.time_ns, out) == 0;
+    backend->is_repeated = is_repeat && track_repeat(backend->track, backend->time_ns, out) == 0;
     if (tracked && !backend->is_repeated) {
         track_set_gravity(backend->track, frame->gravity_m_s2);
-        rc = track_or_replace(backend, &frame->image, out);
+        rc = track_or_replace(backend, frame, out);
     } else if (!tracked) {
-        track_skip(backend->track, frame->image.time_ns, out);
+        track_skip(backend->track, backend->time_ns, out);
     }
     out->is_repeat = is_repeat;
     if (rc < 0) {

@@ -2,6 +2,7 @@
 #include "tests/fake_wall.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -26,7 +27,11 @@ __attribute__((constructor)) static void find_file(void)
 int clock_gettime(clockid_t id, struct timespec *out)
 {
     const int rc = (int)syscall(SYS_clock_gettime, id, out);
-    if (rc == 0 && id == CLOCK_REALTIME)
-        out->tv_sec += fake_wall->set_s;
+    if (rc != 0 || id != CLOCK_REALTIME)
+        return rc;
+    const int64_t ns = out->tv_nsec + INT64_C(1000000) * fake_wall->set_ms;
+    const int64_t below = ns % 1000000000 < 0;
+    out->tv_sec += fake_wall->set_s + ns / 1000000000 - below;
+    out->tv_nsec = ns % 1000000000 + below * 1000000000;
     return rc;
 }

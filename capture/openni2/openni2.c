@@ -350,9 +350,9 @@ static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
         return RECONNECT_NOTHING;
     openni2->last_taken_ns = taken_ns;
     const struct live_clock_reading clocks = live_clock_read();
-    if (live_clock_is_set(&openni2->clock, &clocks))
-        frame.flags |= CAPTURE_NEW_CLOCK;
+    live_clock_follow(&openni2->clock, &clocks);
     frame.image.time_ns = live_clock_wall_ns(&openni2->clock, taken_ns);
+    frame.clock_set_ns = openni2->clock.set_ns;
     openni2->n_frames++;
     uint16_t *pixels = is_damaged ? NULL : live_take(&openni2->live);
     if (pixels)

@@ -50,8 +50,9 @@ struct recorded {
     uint32_t n_kept;    // of its frames in the queue, those that have pixels
     uint32_t n_waiting; // its frames and messages in the queue
     bool has_ended;
-    bool is_begun;              // one of its frames is on disk
-    int64_t last_ns, length_ns; // of them: the newest one's time, and how long they are so far
+    bool is_begun; // one of its frames is on disk
+    int64_t last_ns,
+        length_ns; // of them: the newest one's capture_even_ns, and how long they are so far
 };
 
 struct recorder {
@@ -169,7 +170,7 @@ static void finish(struct recorder *recorder, enum recorder_event event, int err
 static int64_t length_with(const struct recorded *camera, const struct capture_frame *frame)
 {
     const bool follows = camera->is_begun && !(frame->flags & CAPTURE_NEW_CLOCK);
-    return camera->length_ns + (follows ? frame->image.time_ns - camera->last_ns : 0);
+    return camera->length_ns + (follows ? capture_even_ns(frame) - camera->last_ns : 0);
 }
 
 static bool exceeds_bytes(const struct recorder *recorder)
@@ -212,7 +213,7 @@ static int write_frame(struct recorder *recorder, const struct slot *slot)
     status->last_time_ns = frame->image.time_ns;
     status->n_frames++;
     camera->is_begun = true;
-    camera->last_ns = frame->image.time_ns;
+    camera->last_ns = capture_even_ns(frame);
     camera->length_ns = length_ns;
     return 0;
 }

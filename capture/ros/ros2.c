@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "capture/driver.h"
+#include "capture/live_clock.h"
 #include "capture/live_queue.h"
 #include "capture/live_stamps.h"
 #include "capture/ros/dds.h"
@@ -63,6 +64,7 @@ struct ros2 {
     } second;
     bool told_second, told_info, told_gone, told_unstamped;
     struct live_stamps stamps; // of the images that are taken
+    struct live_clock clock;   // the machine's, by which they may be stamped; it says nothing
     uint64_t n_frames;
     struct ros_bad_images bad; // which have no pixels
     struct ros_held held;
@@ -206,6 +208,23 @@ static bool is_from_ours(struct ros2 *ros2, const struct ros_message *message)
     return of != ROS_IMAGE_OF_SECOND;
 }
 
+// Stamps of this machine go where its clock is set.
+static void look_at_clock(struct ros2 *ros2, int64_t arrived_ns)
+{
+    const int64_t before_ns = ros2->clock.set_ns;
+    const struct live_clock_reading clocks = live_clock_read();
+    live_clock_follow(&ros2->clock, &clocks);
+    if (ros2->clock.set_ns != before_ns)
+        live_stamps_clock_set(&ros2->stamps, ros2->clock.set_ns - before_ns, arrived_ns);
+}
+
+static void tell_of_set_clock(const struct ros2 *ros2, int64_t set_ns)
+{
+    log_to(&ros2->log, LOG_LEVEL_WARNING,
+           "%s: the machine's clock was set %.3f s %s, and the stamps with it: tracking goes on",
+           ros2->image_topic + 2, fabs((double)set_ns * 1e-9), set_ns < 0 ? "back" : "forward");
+}
+
 // One that is damaged has none, either, and is told of as damaged.
 static enum live_stamp fill_stamp(struct ros2 *ros2, bool is_damaged, struct capture_frame *frame)
 {
@@ -227,12 +246,16 @@ static bool is_in_time(struct ros2 *ros2, int64_t stamp_ns, bool is_damaged,
                        struct capture_frame *frame)
 {
     const bool is_first = !ros2->stamps.has_stamp, is_new_source = ros2->stamps.is_new_source;
-    const int64_t before_ns = ros2->stamps.newest.stamp_ns;
+    const int64_t before_ns = ros2->stamps.newest.stamp_ns, set_ns = ros2->stamps.set_ns;
+    look_at_clock(ros2, frame->capture_mono_ns);
     frame->image.time_ns = stamp_ns;
     const enum live_stamp stamp =
         stamp_ns > 0 ? live_stamps_judge(&ros2->stamps, stamp_ns, frame->capture_mono_ns)
                      : fill_stamp(ros2, is_damaged, frame);
     const double step_s = (double)(frame->image.time_ns - before_ns) * 1e-9;
+    frame->clock_set_ns = ros2->stamps.set_ns;
+    if (frame->clock_set_ns != set_ns)
+        tell_of_set_clock(ros2, frame->clock_set_ns - set_ns);
     if (stamp == LIVE_STAMP_NEW_CLOCK) {
         log_to(&ros2->log, LOG_LEVEL_WARNING,
                "%s: the stamps of %s are %.3f s before the last one: taken for another clock, in a "
@@ -601,6 +624,8 @@ static int open_ros2(void **out_state, const char *location,
     ros2->is_stopped = settings->is_stopped;
     ros2->bad.log = settings->log;
     ros2->bad.topic = ros2->image_topic + 2;
+    const struct live_clock_reading clocks = live_clock_read();
+    live_clock_begin(&ros2->clock, ros2->bad.topic, &(struct log_sink){0}, &clocks);
     int64_t until_ns = clock_monotonic_ns() + PUBLISHER_NS;
     int err = bag_begin_live(&ros2->bag, "ros2", &settings->log);
     struct ros_dds_place place = {settings->ros_domain, settings->ros_domain_origin,

@@ -6,6 +6,7 @@ import http.client
 import os
 import re
 import socket
+import struct
 import subprocess
 import time
 
@@ -68,10 +69,11 @@ SURVIVED = {
 
 
 class Peer:
-    def __init__(self, python, fault, *folder):
+    def __init__(self, python, fault, *folder, environment=None):
         script = harness.SOURCE + "/tests/scenario/ros_bad_peer.py"
         self.process = subprocess.Popen([python, script, str(DOMAIN), fault, *folder],
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(environment or {})})
         check(self.process.stdout.readline() == "ready\n", f"{fault}: the peer did not start")
 
     def __enter__(self):
@@ -212,6 +214,37 @@ def killed(python):
           "second publisher" not in daemon.log(), daemon.log())
 
 
+def clock_is_set(python):
+    """The machine's clock is set, by which the publisher stamps, too: no image is lost, and
+    tracking goes on in the same map epoch."""
+    library = harness.BINARY + "/tests/scenario/libfake_wall.so"
+    if not os.path.exists(library):
+        return
+    path = harness.SCRATCH + "/wall"
+    with open(path, "wb") as file:
+        file.write(bytes(8))
+    environment = {"LD_PRELOAD": library, "FAKE_WALL": path,
+                   "ASAN_OPTIONS": "verify_asan_link_order=0"}
+    with Peer(python, "none", environment=environment):
+        daemon = harness.Daemon("ros2:" + TOPIC, "--set", f"ros.domain={DOMAIN}",
+                                environment=environment)
+        daemon.wait_for(lambda: len(daemon.poses) >= N_POSES, "clock_is_set: poses")
+        for set_s, set_ms, said in ((0, 300, "0.300 s forward"), (0, 0, "0.300 s back"),
+                                    (3600, 0, "3600.000 s forward"), (0, 0, "3600.000 s back")):
+            n = len(daemon.poses)
+            with open(path, "r+b") as file:
+                file.write(struct.pack("ii", set_s, set_ms))
+            daemon.wait_for(lambda: f"{TOPIC}: the machine's clock was set {said}, and the stamps "
+                            "with it" in daemon.log() and len(daemon.poses) >= n + N_POSES, said)
+        newest = daemon.poses[-1].timestamp
+        daemon.stop()
+    check(abs(newest.seconds - time.time()) < 60, f"clock_is_set: the newest pose is of {newest}")
+    check(max(p.damaged_frames for p in daemon.poses) == 0 and
+          {p.map_epoch for p in daemon.poses} == {0} and "another clock" not in daemon.log(),
+          daemon.log())
+    print(f"clock_is_set: {len(daemon.poses)} poses")
+
+
 def stuck(python):
     """Nothing is silent about images that come and are left out for ever."""
     reason = "images come, but their stamps do not go on"
@@ -277,6 +310,7 @@ def scenario():
     late_info(python)
     two_cameras(python)
     killed(python)
+    clock_is_set(python)
     stuck(python)
     spoilt(python)
     for fault, expected in REFUSED.items():

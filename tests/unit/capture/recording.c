@@ -87,19 +87,16 @@ void recording_wait_until_idle(struct recorder *recorder)
     fail_msg("the recorder does not come to an end");
 }
 
-void recording_push(struct recorder *recorder, uint64_t first, uint64_t end)
-{
-    recording_push_later(recorder, first, end, 0);
-}
-
-void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns)
+static void push(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns,
+                 int64_t set_ns)
 {
     uint16_t pixels[RECORDING_N_PIXELS];
     struct capture_frame frame;
     for (uint64_t i = first; i < end; i++) {
         struct recorder_status before, after;
         recording_make_frame(i, pixels, &frame);
-        frame.image.time_ns += by_ns;
+        frame.image.time_ns += by_ns + set_ns;
+        frame.clock_set_ns = set_ns;
         frame.flags |= by_ns && i == first ? CAPTURE_NEW_CLOCK : 0;
         do { // the test must not depend on the disk
             recorder_status(recorder, &before);
@@ -109,6 +106,21 @@ void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t en
                 nanosleep(&(struct timespec){0, 1000000}, NULL);
         } while (after.n_dropped > before.n_dropped);
     }
+}
+
+void recording_push(struct recorder *recorder, uint64_t first, uint64_t end)
+{
+    recording_push_later(recorder, first, end, 0);
+}
+
+void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns)
+{
+    push(recorder, first, end, by_ns, 0);
+}
+
+void recording_push_set(struct recorder *recorder, uint64_t first, uint64_t end, int64_t set_ns)
+{
+    push(recorder, first, end, 0, set_ns);
 }
 
 struct capture *recording_open(const char *format, const char *name)

@@ -34,8 +34,11 @@ void recording_make_frame(uint64_t i, uint16_t pixels[RECORDING_N_PIXELS],
                           struct capture_frame *out);
 void recording_push(struct recorder *recorder, uint64_t first, uint64_t end);
 
-// The same of a clock that is set by so much with the first of them.
+// The same of a clock that is another one from the first of them on, so much later.
 void recording_push_later(struct recorder *recorder, uint64_t first, uint64_t end, int64_t by_ns);
+
+// The same of a machine's clock that was set by so much.
+void recording_push_set(struct recorder *recorder, uint64_t first, uint64_t end, int64_t set_ns);
 void recording_wait_until_idle(struct recorder *recorder);
 
 struct capture *recording_open(const char *format, const char *name);

@@ -18,7 +18,7 @@
 
 static char said[2000];
 static struct live_clock frames;
-static int64_t mono_ns, offset_ns; // of the machine
+static int64_t mono_ns, offset_ns, slept_ns; // of the machine
 
 static void hear(void *user, enum log_level level, const char *text)
 {
@@ -30,16 +30,18 @@ static void hear(void *user, enum log_level level, const char *text)
 
 static struct live_clock_reading reading(int64_t took_ns)
 {
-    return (struct live_clock_reading){mono_ns, mono_ns + took_ns / 2 + offset_ns,
+    const int64_t middle_ns = mono_ns + took_ns / 2;
+    return (struct live_clock_reading){mono_ns, middle_ns + offset_ns, middle_ns + slept_ns,
                                        mono_ns + took_ns};
 }
 
-// A frame a period later.
-static bool next(void)
+// A frame a period later: its time on the wall.
+static int64_t next(void)
 {
     mono_ns += PERIOD;
     const struct live_clock_reading now = reading(200);
-    return live_clock_is_set(&frames, &now);
+    live_clock_follow(&frames, &now);
+    return live_clock_wall_ns(&frames, mono_ns);
 }
 
 static int setup(void **state)
@@ -48,6 +50,7 @@ static int setup(void **state)
     said[0] = 0;
     mono_ns = 20 * S;
     offset_ns = 1700000000 * S;
+    slept_ns = 5 * S;
     const struct live_clock_reading now = reading(0);
     live_clock_begin(&frames, "v4l2:2", &(struct log_sink){.write = hear}, &now);
     return 0;
@@ -57,37 +60,35 @@ static void times_are_even(void **state)
 {
     (void)state;
     assert_true(live_clock_wall_ns(&frames, mono_ns) == mono_ns + offset_ns);
-    for (int i = 0; i < 3000; i++) {
-        assert_false(next());
-        assert_true(live_clock_wall_ns(&frames, mono_ns) == mono_ns + 1700000000 * S);
-    }
+    for (int i = 0; i < 3000; i++)
+        assert_true(next() == mono_ns + 1700000000 * S);
+    assert_true(frames.set_ns == 0);
     assert_string_equal(said, "");
 }
 
-// Each time within a second, once, with one line.
+// Each time at the next frame, with one line.
 static void check_step(int64_t step_ns, const char *line)
 {
-    int n_set = 0;
+    const int64_t before_ns = frames.set_ns;
     said[0] = 0;
     offset_ns += step_ns;
     for (int i = 0; i < 100; i++) {
-        n_set += next();
-        assert_true(n_set == 1 || i < 31);
-        assert_true(n_set == 0 || live_clock_wall_ns(&frames, mono_ns) == mono_ns + offset_ns);
+        assert_true(next() == mono_ns + offset_ns);
+        assert_true(frames.set_ns == before_ns + step_ns);
     }
-    assert_int_equal(n_set, 1);
     assert_string_equal(said, line);
 }
+
+#define FOLLOWS "the frames' times follow it from here on, and tracking goes on\n"
 
 static void a_clock_that_is_set(void **state)
 {
     (void)state;
-    check_step(3600 * S, "v4l2:2: the machine's clock was set 3600.000 s forward (or the machine "
-                         "slept): the frames' times follow it from here on, in a new map epoch\n");
-    check_step(-3600 * S, "v4l2:2: the machine's clock was set 3600.000 s back: the frames' times "
-                          "follow it from here on, in a new map epoch\n");
-    check_step(-1001 * MS, "v4l2:2: the machine's clock was set 1.001 s back: the frames' times "
-                           "follow it from here on, in a new map epoch\n");
+    check_step(3600 * S, "v4l2:2: the machine's clock was set 3600.000 s forward: " FOLLOWS);
+    check_step(-3600 * S, "v4l2:2: the machine's clock was set 3600.000 s back: " FOLLOWS);
+    check_step(-1001 * MS, "v4l2:2: the machine's clock was set 1.001 s back: " FOLLOWS);
+    check_step(999 * MS, "v4l2:2: the machine's clock was set 0.999 s forward: " FOLLOWS);
+    check_step(-130 * MS, "v4l2:2: the machine's clock was set 0.130 s back: " FOLLOWS);
 }
 
 // A machine that starts without the time, and NTP sets it.
@@ -98,22 +99,43 @@ static void from_1970_on(void **state)
     const struct live_clock_reading now = reading(0);
     live_clock_begin(&frames, "kinect 0", &(struct log_sink){.write = hear}, &now);
     check_step(1700000000 * S,
-               "kinect 0: the machine's clock was set 1700000000.000 s forward (or the machine "
-               "slept): the frames' times follow it from here on, in a new map epoch\n");
+               "kinect 0: the machine's clock was set 1700000000.000 s forward: " FOLLOWS);
 }
 
-// Steps within a second are left: times that are 0.9 s off fit to what else there is.
+// Times that are a tenth of a second off fit to what else there is; some of them are too much.
 static void a_small_step_is_none(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
-        offset_ns += i == 0 ? 999 * MS : 0;
-        assert_false(next());
+        offset_ns += i == 0 ? 120 * MS : 0;
+        assert_true(next() == mono_ns + offset_ns - 120 * MS);
     }
-    offset_ns -= 1998 * MS;
+    offset_ns -= 240 * MS;
     for (int i = 0; i < 100; i++)
-        assert_false(next());
+        assert_true(next() == mono_ns + offset_ns + 120 * MS);
     assert_string_equal(said, "");
+    offset_ns -= 6 * MS; // 126 in all
+    assert_true(next() == mono_ns + offset_ns);
+    assert_true(frames.set_ns == -126 * MS);
+}
+
+// That time has passed: nobody set a clock.
+static void a_machine_that_slept(void **state)
+{
+    (void)state;
+    offset_ns += 600 * S;
+    slept_ns += 600 * S;
+    for (int i = 0; i < 100; i++)
+        assert_true(next() == mono_ns + offset_ns);
+    assert_true(frames.set_ns == 0);
+    assert_string_equal(said, "v4l2:2: the machine slept for 600.000 s\n");
+    said[0] = 0;
+    offset_ns += 1000 * S; // and meanwhile somebody did
+    slept_ns += 600 * S;
+    assert_true(next() == mono_ns + offset_ns);
+    assert_true(frames.set_ns == 400 * S);
+    assert_string_equal(said, "v4l2:2: the machine slept for 600.000 s\n"
+                              "v4l2:2: the machine's clock was set 400.000 s forward: " FOLLOWS);
 }
 
 // Stopped between the readings, as by a debugger: the clock was not set.
@@ -121,14 +143,16 @@ static void a_thread_that_stood_still(void **state)
 {
     (void)state;
     mono_ns += 2 * S;
-    const struct live_clock_reading before = {mono_ns, mono_ns + offset_ns, mono_ns + 60 * S};
-    assert_false(live_clock_is_set(&frames, &before));
-    const struct live_clock_reading after = {mono_ns, mono_ns + 60 * S + offset_ns,
-                                             mono_ns + 60 * S};
-    assert_false(live_clock_is_set(&frames, &after));
+    const struct live_clock_reading before = {mono_ns, mono_ns + offset_ns, mono_ns + slept_ns,
+                                              mono_ns + 60 * S};
+    live_clock_follow(&frames, &before);
     mono_ns += 60 * S;
+    const struct live_clock_reading after = {mono_ns - 60 * S, mono_ns + offset_ns,
+                                             mono_ns + slept_ns, mono_ns};
+    live_clock_follow(&frames, &after);
     for (int i = 0; i < 100; i++)
-        assert_false(next());
+        assert_true(next() == mono_ns + offset_ns);
+    assert_true(frames.set_ns == 0);
     assert_string_equal(said, "");
 }
 
@@ -137,8 +161,8 @@ static void a_thread_that_stood_still(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(times_are_even),       TEST(a_clock_that_is_set),       TEST(from_1970_on),
-        TEST(a_small_step_is_none), TEST(a_thread_that_stood_still),
+        TEST(times_are_even),       TEST(a_clock_that_is_set),  TEST(from_1970_on),
+        TEST(a_small_step_is_none), TEST(a_machine_that_slept), TEST(a_thread_that_stood_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

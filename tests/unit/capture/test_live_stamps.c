@@ -200,6 +200,31 @@ static void stamps_that_begin_later(void **state)
     }
 }
 
+// The machine's clock is set, and the stamps with it, or not: those of a simulation.
+static void stamps_that_follow_the_machines_clock(void **state)
+{
+    (void)state;
+    static const int64_t step_ms[] = {130, -130, 900, -900, 3600000, -3600000, 170000000000};
+    int64_t set_ns = 0;
+    for (size_t i = 0; i < sizeof step_ms / sizeof *step_ms; i++) {
+        const int64_t step_ns = step_ms[i] * MS;
+        live_stamps_clock_set(&stamps, step_ns, arrived_ns);
+        if (i % 2) // one that was stamped before
+            assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+        assert_true(stamps.set_ns == set_ns);
+        stamp_ns += step_ns;
+        set_ns += step_ns;
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+        assert_true(stamps.set_ns == set_ns);
+        for (int k = 0; k < 10; k++)
+            assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+        live_stamps_clock_set(&stamps, step_ns, arrived_ns);
+        for (int k = 0; k < 100; k++)
+            assert_int_equal(next((k % 3 - 1) * 10 * MS), LIVE_STAMP_TAKEN);
+        assert_true(stamps.set_ns == set_ns && stamps.owed_ns == 0);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
@@ -215,6 +240,7 @@ int main(void)
         TEST(images_without_a_stamp_among_others),
         TEST(the_second_image_without_a_stamp),
         TEST(stamps_that_begin_later),
+        TEST(stamps_that_follow_the_machines_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

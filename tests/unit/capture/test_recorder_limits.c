@@ -44,7 +44,21 @@ static void limits_stop_the_recording(void **state)
     assert_int_equal(assert_recording_replays("klg", "a", 0), 16);
     recorder_destroy(&recorder);
 
-    // A clock that is set is no time, in whichever direction: the step's own is not known.
+    // What the machine's clock was set by is no time, in whichever direction.
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(recorder_create(&recorder, &settings), 0);
+        assert_int_equal(
+            recorder_start_one(recorder, i ? "e" : "f", RECORDER_FORMAT_MCAP, &recording_info), 0);
+        recording_push(recorder, 0, 8);
+        recording_push_set(recorder, 8, 30, i ? INT64_C(3600000000000) : -200000000);
+        recording_wait_until_idle(recorder);
+        assert_int_equal(recording.last_event, RECORDER_EVENT_LIMIT);
+        recorder_status(recorder, &status);
+        assert_int_equal(status.n_frames, 16);
+        recorder_destroy(&recorder);
+    }
+
+    // Nor is another clock, of which even that is not known.
     for (int i = 0; i < 2; i++) {
         assert_int_equal(recorder_create(&recorder, &settings), 0);
         assert_int_equal(

@@ -13,29 +13,34 @@
 // Threads of a busy machine stand still for as long; the clock is set by an hour and more.
 #define NEAR_NS INT64_C(5000000000)
 
-// Forward, back, and back to the seventies: within a second or so the frames follow, one of them
-// says so, none is left out, and none but that one is further from the one before than in time.
+// Forward, back, back to the seventies, and by less than a second: the next frame follows, none is
+// left out, and but for what the clock was set by none is further from the one before than in time.
 static void assert_follows_wall(struct capture *capture)
 {
-    static const int set_s[] = {3600, 0, -3600, -1700000000, 0};
+    static const struct {
+        int s, ms;
+    } set[] = {{3600, 0}, {0, 0},   {-3600, 0}, {-1700000000, 0}, {0, 0}, {0, 150},
+               {0, 1000}, {0, 130}, {0, 0}};
     struct capture_frame frame, before;
     assert_int_equal(capture_read(capture, 5000, &before), 0);
-    for (size_t k = 0; k < sizeof set_s / sizeof *set_s; k++) {
-        fake_wall->set_s = set_s[k];
-        int n_new = 0, n_read = 0;
-        for (int n_after = 0; n_after < 30; n_after += n_new) {
+    for (size_t k = 0; k < sizeof set / sizeof *set; k++) {
+        const int64_t set_ns = set[k].s * INT64_C(1000000000) + set[k].ms * INT64_C(1000000);
+        fake_wall->set_s = set[k].s;
+        fake_wall->set_ms = set[k].ms;
+        int n_changes = 0, n_read = 0;
+        for (int n_after = 0; n_after < 30; n_after += n_changes) {
             assert_true(n_read++ < 300);
             assert_int_equal(capture_read(capture, 1000, &frame), 0);
             assert_int_equal(frame.index, before.index + 1);
-            const int64_t step_ns = frame.image.time_ns - before.image.time_ns;
+            assert_false(frame.flags & CAPTURE_NEW_CLOCK);
+            const int64_t step_ns = capture_even_ns(&frame) - capture_even_ns(&before);
             const int64_t passed_ns = frame.capture_mono_ns - before.capture_mono_ns;
-            if (frame.flags & CAPTURE_NEW_CLOCK)
-                n_new++;
-            else
-                assert_true(step_ns > 0 && llabs(step_ns - passed_ns) < NEAR_NS);
+            assert_true(step_ns > 0 && llabs(step_ns - passed_ns) < NEAR_NS);
+            n_changes += llabs(frame.clock_set_ns - before.clock_set_ns) > 100000000;
             before = frame;
         }
-        assert_int_equal(n_new, 1);
+        assert_int_equal(n_changes, 1);
+        assert_true(llabs(frame.clock_set_ns - set_ns) < 100000000);
         // It may have waited for its reader.
         const int64_t waited_ns = clock_monotonic_ns() - frame.capture_mono_ns;
         assert_true(llabs(clock_wall_ns() - waited_ns - frame.image.time_ns) < NEAR_NS);

@@ -169,6 +169,7 @@ static bool never(void *user)
 static uint32_t map_epoch;           // of the cameras
 static const struct se3 *T_map_odom; // of theirs, NULL: none
 static uint32_t frame_flags;         // of theirs
+static int64_t clock_set_ns;         // likewise
 static uint32_t n_finds;             // of theirs
 static bool is_cut;                  // their way
 
@@ -176,7 +177,11 @@ static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x
                 enum track_state state, enum track_reason reason)
 {
     const struct capture_frame frame = {
-        .image = {.time_ns = time_ns}, .capture_mono_ns = 4711, .flags = frame_flags};
+        .image = {.time_ns = time_ns + clock_set_ns},
+        .clock_set_ns = clock_set_ns,
+        .capture_mono_ns = 4711,
+        .flags = frame_flags,
+    };
     struct track_result result = {
         .state = state,
         .reason = reason,
@@ -243,6 +248,40 @@ static void test_finds(void **state)
         n_finds = 0;
         assert_int_equal(sent.timestamp.nanos, i * 40 * MS);
         assert_true(fabs(sent.pose.position.x - 0.01 * i) < 1e-9);
+    }
+    rig_pose_destroy(&rig);
+}
+
+// The machine's clock is set, which one camera's frames tell before the other's: the rig's stamps
+// follow it, with the first camera's, and no frame and no pose is lost for it.
+static void test_clock_is_set(void **state)
+{
+    (void)state;
+    static const int64_t set_ns[] = {0, 600 * MS, 600 * MS, -400 * MS, -400 * MS};
+    char path[256];
+    struct rig_pose *rig;
+    scratch_write_text(&scratch, "beside.txt", "0.5 0 0 0 0 0 1\n");
+    struct rig_pose_settings settings = {.n_cameras = 2,
+                                         .patient = true,
+                                         .odom_frame = "rig/odom",
+                                         .base_frame = "camera",
+                                         .stop = never,
+                                         .log = scratch_log(&scratch)};
+    settings.places[1] = scratch_name(&scratch, "beside.txt", path);
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    for (int i = 0; i < 25; i++) {
+        const int64_t time_ns = 10000 * MS + i * 40 * MS;
+        clock_set_ns = set_ns[i / 5];
+        put(rig, 0, time_ns, 0.01 * i, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        clock_set_ns = set_ns[(i > 0 ? i - 1 : 0) / 5];
+        put(rig, 1, time_ns, 0.5 + 0.01 * i, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        clock_set_ns = 0;
+        assert_int_equal(sent.seq, i);
+        assert_true(sent.timestamp.seconds * INT64_C(1000000000) + sent.timestamp.nanos ==
+                    time_ns + set_ns[i / 5]);
+        assert_int_equal(sent.map_epoch, 0);
+        assert_true(fabs(sent.pose.position.x - 0.01 * i) < 1e-9);
+        assert_true(i == 0 || fabs(sent.linear_velocity.x - 0.25) < 1e-6);
     }
     rig_pose_destroy(&rig);
 }
@@ -592,12 +631,17 @@ static void test_adjusted_in_part(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_cut_file),       cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_bad_covariance), cmocka_unit_test(test_poses),
-        cmocka_unit_test(test_finds),          cmocka_unit_test(test_predicted_in_file),
-        cmocka_unit_test(test_adjusted),       cmocka_unit_test(test_adjusted_in_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good),
+                                       cmocka_unit_test(test_bad),
+                                       cmocka_unit_test(test_cut_file),
+                                       cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_bad_covariance),
+                                       cmocka_unit_test(test_poses),
+                                       cmocka_unit_test(test_finds),
+                                       cmocka_unit_test(test_predicted_in_file),
+                                       cmocka_unit_test(test_clock_is_set),
+                                       cmocka_unit_test(test_adjusted),
+                                       cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(&scratch);
