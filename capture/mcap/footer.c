@@ -9,6 +9,8 @@
 #define TAIL_BYTES       (MCAP_RECORD_BYTES + MCAP_FOOTER_BYTES + MCAP_MAGIC_BYTES)
 #define CRC_BYTES        4  // the last ones of the footer
 #define STATISTICS_BYTES 26 // up to the number of chunks
+#define COUNTS_AT        46 // in statistics: the messages of each channel, behind their length
+#define COUNT_BYTES      10
 
 bool mcap_ends_data(unsigned opcode, uint64_t n_bytes)
 {
@@ -207,6 +209,12 @@ bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places
     return ends ? chunk < places->end : next > chunk;
 }
 
+void mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages)
+{
+    for (size_t at = COUNTS_AT; at + COUNT_BYTES <= n_bytes; at += COUNT_BYTES)
+        n_messages[mcap_get(statistics + at, 2)] += mcap_get(statistics + at + 2, 8);
+}
+
 int mcap_take_summary(struct mcap_reader *reader, const struct chunk_places *places,
                       int (*take)(void *user, unsigned opcode, const unsigned char *data, size_t n),
                       void *user)
@@ -218,7 +226,8 @@ int mcap_take_summary(struct mcap_reader *reader, const struct chunk_places *pla
         const unsigned char *data;
         err = mcap_reader_read(reader, head, sizeof head, at);
         const uint64_t n_bytes = mcap_get(head + 1, 8);
-        if (!err && (head[0] == MCAP_SCHEMA || head[0] == MCAP_CHANNEL)) {
+        if (!err &&
+            (head[0] == MCAP_SCHEMA || head[0] == MCAP_CHANNEL || head[0] == MCAP_STATISTICS)) {
             err = mcap_reader_load(reader, at + sizeof head, n_bytes, &data);
             if (!err)
                 err = take(user, head[0], data, (size_t)n_bytes);

@@ -44,7 +44,12 @@ bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places
 uint64_t mcap_next_chunk(const struct mcap_reader *reader, const struct chunk_places *places,
                          uint64_t at);
 
-// Gives the schemas and channels of that summary to `take`: a chunk that is lost may have had them.
+// Adds what the contents of a statistics record say of each channel's messages to n_messages, which
+// has room for all ids that there can be.
+void mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages);
+
+// Gives the schemas, channels and statistics of that summary to `take`: a chunk that is lost may
+// have had them, or is counted there.
 // Returns what that returns unless it is 0, or mcap_reader_load's errors.
 __attribute__((warn_unused_result)) int
 mcap_take_summary(struct mcap_reader *reader, const struct chunk_places *places,

@@ -48,6 +48,9 @@ enum mcap_opcode {
 #define MCAP_CHUNK_BREAKS_OFF \
     "the last %zu bytes of its chunk cannot be read, from byte %zu of it on when unpacked"
 
+// What mends a damaged file: FILE is one that the message names.
+#define MCAP_FOR_OTHERS "for other programs: posectl record repair FILE"
+
 static inline void mcap_put(unsigned char *out, uint64_t value, int n_bytes)
 {
     for (int i = 0; i < n_bytes; i++)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "capture/io/damage.h"
+#include "capture/mcap/footer.h"
 #include "capture/mcap/foxglove.h"
 #include "capture/mcap/index_order.h"
 #include "capture/mcap/walk.h"
@@ -34,7 +35,8 @@ struct walk {
     size_t first_chunk; // how many there were when the first image was read
     bool has_camera;
     bool is_ros;
-    bool unsupported; // a chunk had a compression that was not built in
+    bool unsupported;                // a chunk had a compression that was not built in
+    uint64_t n_said[UINT16_MAX + 1]; // messages of each channel by the summary, once recalled
 };
 
 static int grow(void **array, size_t *capacity, size_t n, size_t n_element_bytes)
@@ -133,8 +135,10 @@ static int take_of_summary(void *user, unsigned opcode, const unsigned char *dat
     struct walk *walk = user;
     if (opcode == MCAP_SCHEMA)
         mcap_channels_take_schema(&walk->channels, data, n);
-    else
+    else if (opcode == MCAP_CHANNEL)
         take_channel(walk, data, n);
+    else
+        mcap_add_counts(data, n, walk->n_said);
     return 0;
 }
 
@@ -351,6 +355,31 @@ static int walk_by_log(struct walk *walk, const char *name, const struct log_sin
     return err ? err : walk_file(walk, out_complete);
 }
 
+// Images that the summary counts and none were read of.
+static uint64_t count_lost(const struct walk *walk)
+{
+    const uint64_t n_read = walk->index->n_frames + walk->index->n_skipped;
+    uint64_t n_said = 0;
+    for (size_t id = 0; id <= UINT16_MAX; id++)
+        if (mcap_ids_have(&walk->channels.depths, (uint16_t)id))
+            n_said += walk->n_said[id];
+    return n_said > n_read ? n_said - n_read : 0;
+}
+
+static void tell_of_damage(const struct walk *walk, const char *name, uint64_t n_lost,
+                           bool is_complete, const struct log_sink *log)
+{
+    damage_tell(&walk->damage, name, log);
+    if (walk->damage.n == 0 || !is_complete || walk->unsupported)
+        return;
+    if (n_lost)
+        log_to(log, LOG_LEVEL_WARNING, "%s: %llu image%s of %s lost by damage; " MCAP_FOR_OTHERS,
+               name, (unsigned long long)n_lost, n_lost == 1 ? "" : "s",
+               walk->channels.depth_topic);
+    else
+        log_to(log, LOG_LEVEL_WARNING, "%s: no image is lost by damage; " MCAP_FOR_OTHERS, name);
+}
+
 int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
               const struct log_sink *log, struct mcap_index *out)
 {
@@ -377,6 +406,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         return -ENOMSG;
     }
     out->channels = channels->depths;
+    const uint64_t n_lost = count_lost(walk);
     struct stamp_order order = {0};
     if (!err) {
         order = mcap_order_as_written(out);
@@ -400,12 +430,11 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
     } else if (!complete) {
         log_to(log, LOG_LEVEL_WARNING,
-               "%s: incomplete, ends after %zu images, breaks off at byte %llu; for other "
-               "programs: posectl record repair FILE",
+               "%s: incomplete, ends after %zu images, breaks off at byte %llu; " MCAP_FOR_OTHERS,
                name, out->n_frames, (unsigned long long)walk->file.at);
     }
     if (!err)
-        damage_tell(&walk->damage, name, log);
+        tell_of_damage(walk, name, n_lost, complete, log);
     if (!err && channels->n_topics > 1 && channels->depth_rank == MCAP_DEPTH_ANY)
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,

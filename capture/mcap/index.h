@@ -43,7 +43,8 @@ __attribute__((warn_unused_result)) int mcap_scan(struct mcap_reader *reader, co
                                                   struct mcap_index *out);
 void mcap_index_free(struct mcap_index *index);
 
-// Copies the pixels of one frame. Returns 0, or -EBADMSG with *out_reason set (pixels undefined).
+// Copies the pixels of one frame. Returns 0, or with *out_reason set (pixels undefined) -EBADMSG or
+// -ENODATA: its chunk cannot be unpacked, so that all images in it are lost.
 __attribute__((warn_unused_result)) int mcap_decode(struct mcap_reader *reader,
                                                     const struct mcap_index *index, uint64_t frame,
                                                     uint16_t *out_pixels, const char **out_reason);

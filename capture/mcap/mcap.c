@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/driver.h"
+#include "capture/io/damage.h"
 #include "capture/io/folder.h"
 #include "capture/mcap/foxglove.h"
 #include "capture/mcap/index.h"
@@ -17,10 +18,10 @@
 
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 
-// The message record of a frame. Returns NULL with a reason.
-static const unsigned char *find_message(struct mcap_reader *reader, const struct mcap_index *index,
-                                         const struct mcap_frame *frame, size_t *out_n,
-                                         const char **out_reason)
+// The message record of a frame. Returns mcap_decode's errors.
+static int find_message(struct mcap_reader *reader, const struct mcap_index *index,
+                        const struct mcap_frame *frame, const unsigned char **out, size_t *out_n,
+                        const char **out_reason)
 {
     const unsigned char *record;
     uint64_t n_room;
@@ -28,11 +29,11 @@ static const unsigned char *find_message(struct mcap_reader *reader, const struc
         unsigned char head[MCAP_RECORD_BYTES];
         *out_reason = "cannot be read";
         if (mcap_reader_read(reader, head, sizeof head, frame->offset))
-            return NULL;
+            return -EBADMSG;
         n_room = mcap_get(head + 1, 8);
         if (n_room > MCAP_MAX_CHUNK_BYTES ||
             mcap_reader_load(reader, frame->offset, n_room + MCAP_RECORD_BYTES, &record))
-            return NULL;
+            return -EBADMSG;
         n_room += MCAP_RECORD_BYTES;
     } else {
         const unsigned char *chunk;
@@ -40,23 +41,24 @@ static const unsigned char *find_message(struct mcap_reader *reader, const struc
         if (mcap_reader_unpack(reader, &index->chunks[frame->chunk], frame->chunk, &chunk,
                                &n_chunk)) {
             *out_reason = mcap_reader_reason(reader);
-            return NULL;
+            return -ENODATA;
         }
         *out_reason = "the index leads out of its chunk";
         if (frame->offset >= n_chunk)
-            return NULL;
+            return -EBADMSG;
         record = chunk + frame->offset;
         n_room = n_chunk - frame->offset;
     }
     *out_reason = "the index does not lead to a depth message";
     if (n_room < MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES || record[0] != MCAP_MESSAGE)
-        return NULL;
+        return -EBADMSG;
     uint64_t n_message = mcap_get(record + 1, 8);
     if (n_message < MCAP_MESSAGE_HEADER_BYTES || n_message > n_room - MCAP_RECORD_BYTES ||
         !mcap_ids_have(&index->channels, (uint16_t)mcap_get(record + MCAP_RECORD_BYTES, 2)))
-        return NULL;
+        return -EBADMSG;
+    *out = record + MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES;
     *out_n = (size_t)n_message - MCAP_MESSAGE_HEADER_BYTES;
-    return record + MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES;
+    return 0;
 }
 
 int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint64_t i,
@@ -64,9 +66,10 @@ int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint
 {
     size_t n;
     struct foxglove_image image;
-    const unsigned char *message = find_message(reader, index, &index->frames[i], &n, out_reason);
-    if (!message)
-        return -EBADMSG;
+    const unsigned char *message;
+    int err = find_message(reader, index, &index->frames[i], &message, &n, out_reason);
+    if (err)
+        return err;
     *out_reason = "malformed image message";
     if (!foxglove_get_image(message, n, &image))
         return -EBADMSG;
@@ -102,11 +105,21 @@ struct mcap {
     size_t part; // that it reads
     char *path;
     struct log_sink log;
+
+    // Chunks that could not be unpacked, and their images.
+    struct {
+        bool *is_chunk; // of each of the index, NULL = there is no such
+        size_t n_chunks, n_images;
+    } lost;
 };
 
 static void mcap_close(void *state)
 {
     struct mcap *mcap = state;
+    if (mcap->lost.n_chunks > DAMAGE_MAX_TOLD)
+        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: in all %zu images of %zu damaged chunks",
+               mcap->path, mcap->lost.n_images, mcap->lost.n_chunks);
+    free(mcap->lost.is_chunk);
     mcap_index_free(&mcap->index);
     bag_close(&mcap->bag);
     mcap_reader_destroy(&mcap->reader);
@@ -250,6 +263,28 @@ static int decode_ros(struct mcap *mcap, uint64_t i, uint16_t *pixels, const cha
     return err ? err : bag_decode(&mcap->bag, message, n_bytes, pixels, out_reason);
 }
 
+// Of the chunk that has image i, once: its other images are lost with it.
+static void tell_of_chunk(struct mcap *mcap, uint64_t i, const char *reason)
+{
+    const struct mcap_index *index = &mcap->index;
+    const uint64_t chunk = index->frames[i].chunk;
+    size_t n_images = 0;
+    if (!mcap->lost.is_chunk)
+        mcap->lost.is_chunk = calloc(index->n_chunks, sizeof *mcap->lost.is_chunk);
+    if (!mcap->lost.is_chunk || mcap->lost.is_chunk[chunk])
+        return;
+    mcap->lost.is_chunk[chunk] = true;
+    for (size_t k = 0; k < index->n_frames; k++)
+        n_images += index->frames[k].chunk == chunk;
+    mcap->lost.n_images += n_images;
+    if (++mcap->lost.n_chunks <= DAMAGE_MAX_TOLD)
+        log_to(&mcap->log, LOG_LEVEL_WARNING,
+               "%s: damaged at byte %llu: %zu image%s cannot be read, from image %llu on: "
+               "%s; " MCAP_FOR_OTHERS,
+               mcap->path, (unsigned long long)index->chunks[chunk].offset - MCAP_RECORD_BYTES,
+               n_images, n_images == 1 ? "" : "s", (unsigned long long)i, reason);
+}
+
 static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
 {
     (void)frame;
@@ -257,6 +292,10 @@ static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct c
     const char *reason;
     int err = mcap->is_ros ? decode_ros(mcap, i, pixels, &reason)
                            : mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
+    if (err == -ENODATA) {
+        tell_of_chunk(mcap, i, reason);
+        return -EBADMSG;
+    }
     if (err && reason)
         log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s",
                mcap->bag.parts.paths[mcap->part], (unsigned long long)i, reason);

@@ -142,6 +142,8 @@ static bool is_usable(const struct repair *r, unsigned opcode, const unsigned ch
 static int recall(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
     struct repair *r = user;
+    if (opcode == MCAP_STATISTICS) // are made anew
+        return 0;
     const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
     if (!is_usable(r, opcode, data, n) || has[mcap_get(data, 2)])
         return 0;

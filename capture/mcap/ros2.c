@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "capture/io/damage.h"
+#include "capture/mcap/footer.h"
 #include "capture/mcap/walk.h"
 
 #define N_SCHEMAS      (UINT16_MAX + 1) // ids
@@ -21,6 +22,8 @@ struct walk {
     char *schemas[N_SCHEMAS]; // their names by id; NULL: none so far
     size_t schemas_end;       // behind the last one that is not
     const char *unsupported;  // why a chunk could not be unpacked here; NULL: there is no such
+    // Messages of each channel: that were read, and by the summary, once recalled.
+    uint64_t n_read[UINT16_MAX + 1], n_said[UINT16_MAX + 1];
 };
 
 // The first one of an id counts: a file may repeat them in each chunk.
@@ -78,6 +81,7 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n,
     if (n < MCAP_MESSAGE_HEADER_BYTES)
         return 0;
     uint64_t log_time_ns = mcap_get(data + 6, 8);
+    walk->n_read[mcap_get(data, 2)]++;
     return bag_add_message(walk->bag, (uint32_t)mcap_get(data, 2),
                            log_time_ns < INT64_MAX ? (int64_t)log_time_ns : INT64_MAX, place,
                            data + MCAP_MESSAGE_HEADER_BYTES, n - MCAP_MESSAGE_HEADER_BYTES);
@@ -95,7 +99,10 @@ static int take_record(struct walk *walk, unsigned opcode, const unsigned char *
 
 static int take_of_summary(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
-    return take_record(user, opcode, data, n, (struct bag_place){0, 0});
+    struct walk *walk = user;
+    if (opcode == MCAP_STATISTICS)
+        mcap_add_counts(data, n, walk->n_said);
+    return take_record(walk, opcode, data, n, (struct bag_place){0, 0});
 }
 
 static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
@@ -181,6 +188,21 @@ static int walk_file(struct walk *walk, bool *out_complete)
     return err == -EBADMSG ? 0 : err;
 }
 
+static void tell_of_damage(struct walk *walk, bool is_complete)
+{
+    struct bag *bag = walk->bag;
+    damage_tell(&walk->damage, bag_file(bag), &bag->log);
+    if (!is_complete)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: incomplete, breaks off at byte %llu; " MCAP_FOR_OTHERS, bag_file(bag),
+               (unsigned long long)walk->file.at);
+    else if (walk->damage.n && !walk->unsupported)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: damaged; " MCAP_FOR_OTHERS, bag_file(bag));
+    for (size_t id = 0; id <= UINT16_MAX; id++)
+        if (walk->n_said[id] > walk->n_read[id])
+            bag_add_lost(bag, (uint32_t)id, walk->n_said[id] - walk->n_read[id]);
+}
+
 int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
 {
     struct walk *walk = calloc(1, sizeof *walk);
@@ -203,12 +225,7 @@ int mcap_ros2_scan(struct mcap_reader *reader, struct bag *bag)
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s", bag_file(bag),
                reason ? reason : strerror(-err));
     else
-        damage_tell(&walk->damage, bag_file(bag), &bag->log);
-    if (!err && !complete)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: incomplete, breaks off at byte %llu; for other programs: posectl record repair "
-               "FILE",
-               bag_file(bag), (unsigned long long)walk->file.at);
+        tell_of_damage(walk, complete);
     for (size_t i = 0; i < walk->schemas_end; i++)
         free(walk->schemas[i]);
     mcap_walk_end(&walk->file);

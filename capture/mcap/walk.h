@@ -36,9 +36,9 @@ void mcap_walk_end(struct mcap_walk *walk); // does not destroy the reader
 __attribute__((warn_unused_result)) int mcap_walk_next(struct mcap_walk *walk,
                                                        struct mcap_record *out);
 
-// Gives the schemas and channels of the summary to `take`, once: something was lost, perhaps they
-// with it, or they are wanted beforehand. Memory of mcap_reader_load is another's then. Returns
-// what `take` returns unless it is 0, -EIO or -ENOMEM.
+// Gives the schemas, channels and statistics of the summary to `take`, once: something was lost,
+// perhaps they with it, or they are wanted beforehand. Memory of mcap_reader_load is another's
+// then. Returns what `take` returns unless it is 0, -EIO or -ENOMEM.
 __attribute__((warn_unused_result)) int
 mcap_walk_recall(struct mcap_walk *walk,
                  int (*take)(void *user, unsigned opcode, const unsigned char *data, size_t n),

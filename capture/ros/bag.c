@@ -115,6 +115,13 @@ void bag_set_units(struct bag *bag, uint32_t id, double units_per_m)
         topic->units_per_m = units_per_m;
 }
 
+void bag_add_lost(struct bag *bag, uint32_t id, uint64_t n_messages)
+{
+    struct bag_topic *topic = find_topic(bag, id);
+    if (topic)
+        topic->n_lost += n_messages;
+}
+
 const struct bag_topic *bag_topic(const struct bag *bag, uint32_t id)
 {
     return find_topic(bag, id);

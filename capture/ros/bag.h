@@ -38,7 +38,8 @@ struct bag_topic {
     enum ros_kind kind;
     enum ros_encoding encoding;
     uint64_t n_messages;
-    bool is_packed; // a message is compressed by itself, which is not read
+    uint64_t n_lost; // by damage, which the file counts
+    bool is_packed;  // a message is compressed by itself, which is not read
 
     // of images
     struct bag_frame *frames;
@@ -118,6 +119,9 @@ __attribute__((warn_unused_result)) int bag_add_topic(struct bag *bag, uint32_t 
 
 // The recorder of this topic's images says what units they had before they were made metres.
 void bag_set_units(struct bag *bag, uint32_t id, double units_per_m);
+
+// So many messages of the topic are in the file and cannot be read.
+void bag_add_lost(struct bag *bag, uint32_t id, uint64_t n_messages);
 
 // Of all topics, so far.
 uint64_t bag_n_messages(const struct bag *bag);

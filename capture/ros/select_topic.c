@@ -457,6 +457,9 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
         return err;
     put_in_order(bag, depth);
     tell_of_sizes(bag);
+    if (depth->n_lost)
+        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %llu image%s of %s lost by damage", bag->path,
+               (unsigned long long)depth->n_lost, depth->n_lost == 1 ? "" : "s", depth->name);
     if (bag->n_malformed)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %zu messages are not what their topic says",
                bag->path, bag->n_malformed);

@@ -257,6 +257,45 @@ static void channels_in_a_chunk(void **state)
     }
 }
 
+static size_t count_lines(const char *part)
+{
+    size_t n = 0;
+    for (const char *at = said; (at = strstr(at, part)); at++)
+        n++;
+    return n;
+}
+
+// A byte of a chunk is another: all its images are lost. That is told once, with the place, how
+// many they are, and what mends the file for others.
+static void within_a_chunk(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        for (unsigned c = 0; c < N_CHUNKS; c++) {
+            begin(k);
+            const size_t n = MCAP_RECORD_BYTES + (size_t)mcap_get(file + chunks[c] + 1, 8);
+            mcap_put(file + chunks[c] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
+            assert_true(read_file() == (of_chunks(7) & ~of_chunks(1U << c)));
+            assert_int_equal(count_lines("a chunk's checksum is wrong"), 1);
+            assert_int_equal(count_lines("posectl record repair FILE"), 1);
+            assert_said("b.mcap: damaged at byte %zu: ", chunks[c]);
+            if (k == 0 && c > 0)
+                assert_said(
+                    "b.mcap: damaged at byte %zu: %zu images cannot be read, from image %zu "
+                    "on: a chunk's checksum is wrong; for other programs: posectl record "
+                    "repair FILE\n",
+                    chunks[c], n_each[c], 16 * (size_t)c);
+            else
+                assert_said(
+                    "b.mcap: damaged at byte %zu: %zu bytes not read: a chunk's checksum is "
+                    "wrong\n",
+                    chunks[c], n);
+            if (k == 1 || c == 0)
+                assert_said(": %zu images of %s lost by damage", n_each[c],
+                            k ? "/camera/depth/image_raw" : "depth");
+        }
+}
+
 // Of a finished file whose chunks cannot be unpacked here the topics are known, and that is said.
 static void unknown_compression(void **state)
 {
@@ -491,6 +530,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(lengths_of_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(head_of_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(within_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
