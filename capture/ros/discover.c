@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture/ros/bag.h"
+#include "capture/ros/topic_name.h"
 #include "proto/closest.h"
 
 #define ALIVE (DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ALIVE_INSTANCE_STATE)
@@ -179,10 +180,14 @@ static bool is_nearest(void *user, const dds_builtintopic_endpoint_t *endpoint)
 {
     struct nearest *nearest = user;
     const char *name = name_of(endpoint, true);
-    const size_t n = name ? strlen(name) : 0, n_topic = strlen(nearest->topic);
+    if (!name)
+        return false;
+    const size_t n = strlen(name), n_topic = strlen(nearest->topic);
     const bool is_end = n > n_topic && strcmp(name + n - n_topic, nearest->topic) == 0;
-    if (name && (closest_is_better(nearest->topic, n_topic, name, &nearest->best) ||
-                 (is_end && nearest->best == SIZE_MAX)))
+    const bool is_packed = n > n_topic && ros_plain_length(name) == n_topic &&
+                           strncmp(name, nearest->topic, n_topic) == 0;
+    if (closest_is_better(nearest->topic, n_topic, name, &nearest->best) ||
+        ((is_end || is_packed) && nearest->best == SIZE_MAX))
         snprintf(nearest->out, nearest->room, "%s", name);
     return false;
 }

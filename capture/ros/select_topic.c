@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/ros/tell_of_images.h"
+#include "capture/ros/depth_topic.h"
 #include "capture/ros/tell_of_info.h"
 #include "capture/ros/topic_name.h"
 #include "capture/ros/units.h"
@@ -16,188 +16,6 @@
 static const struct intrinsics default_camera = {525, 525, 319.5, 239.5, 640, 480};
 
 #define CLOCK_BEGINS_NS INT64_C(1000000000) // the second image of a simulation is before that
-
-// Depth that was warped into another camera's image: RealSense's /aligned_depth_to_color, OpenNI's
-// /depth_registered, Azure Kinect's /depth_to_rgb. It has holes and seams that the camera's own has
-// not.
-static bool is_warped(const char *name)
-{
-    return ros_name_contains(name, "aligned") || ros_name_contains(name, "registered") ||
-           ros_name_contains(name, "depth_to_");
-}
-
-// A name with `depth` in it counts most, then a format that is made for depth (mono16 may be
-// infrared), then depth as its camera sees it, then images as they are, and packed ones before
-// those of which a plain PNG was made.
-static int rank(const struct bag_topic *topic)
-{
-    return 16 * ros_name_contains(topic->name, "depth") +
-           8 * (strncmp(topic->image_encoding, "mono16", 6) != 0) + 4 * !is_warped(topic->name) +
-           2 * (topic->kind == ROS_IMAGE) + (topic->format.packing != ROS_DEPTH_PLAIN_PNG);
-}
-
-// What there is in place of depth: "/a (sensor_msgs/msg/Image, rgb8), /b (sensor_msgs/msg/Image, 0
-// messages), ..."
-static void list_topics(const struct bag *bag, char *out, size_t n_out_bytes)
-{
-    size_t n = 0;
-    *out = 0;
-    for (size_t i = 0; i < bag->n_topics && n < n_out_bytes; i++) {
-        const struct bag_topic *topic = &bag->topics[i];
-        const bool is_silent = topic->kind != ROS_OTHER && topic->n_messages == 0;
-        n += (size_t)snprintf(out + n, n_out_bytes - n, "%s%s (%s%s%s%s)", i ? ", " : "",
-                              topic->name, topic->type, *topic->image_encoding ? ", " : "",
-                              topic->image_encoding, is_silent ? ", 0 messages" : "");
-    }
-    if (n >= n_out_bytes)
-        memcpy(out + n_out_bytes - 4, "...", 4);
-}
-
-// The topic stands in the camera's namespace: "/NAME/...".
-static bool is_in_namespace(const char *topic, const char *camera)
-{
-    const size_t n = strlen(camera);
-    return topic[0] == '/' && strncmp(topic + 1, camera, n) == 0 && topic[1 + n] == '/';
-}
-
-// Or in one that is the same in topics of ROS 2: /left_1/... is of left-1. Older recordings of ours
-// have /left-1/..., which is of left_1, too.
-static bool is_in_alike(const char *topic, const char *camera)
-{
-    const char *end = topic[0] == '/' ? strchr(topic + 1, '/') : NULL;
-    char folder[ROS_MAX_CAMERA_NAME + 1], a[ROS_TOPIC_PART_BYTES], b[ROS_TOPIC_PART_BYTES];
-    if (!end || (size_t)(end - topic) > sizeof folder || strlen(camera) > ROS_MAX_CAMERA_NAME)
-        return false;
-    snprintf(folder, sizeof folder, "%.*s", (int)(end - topic - 1), topic + 1);
-    ros_topic_part(folder, a);
-    ros_topic_part(camera, b);
-    return strcmp(a, b) == 0;
-}
-
-// The first folder of a topic with depth images; false: it is no such topic, or has no folder.
-static bool camera_of(const struct bag_topic *topic, char out[ROS_MAX_CAMERA_NAME + 1])
-{
-    const char *end = topic->name[0] == '/' ? strchr(topic->name + 1, '/') : NULL;
-    const size_t n = end ? (size_t)(end - topic->name - 1) : 0;
-    if (!topic->is_depth || topic->n_frames == 0 || n == 0 || n > ROS_MAX_CAMERA_NAME)
-        return false;
-    snprintf(out, ROS_MAX_CAMERA_NAME + 1, "%.*s", (int)n, topic->name + 1);
-    return true;
-}
-
-// Warns where of several cameras none is of the name that is meant. Where there is one only, it is
-// meant, whatever it is called, with all its topics.
-static void tell_of_others(const struct bag *bag, const char *camera)
-{
-    char list[400] = "", before[ROS_MAX_CAMERA_NAME + 1], name[ROS_MAX_CAMERA_NAME + 1];
-    size_t n = 0, n_cameras = 0;
-    for (size_t i = 0; i < bag->n_topics; i++) {
-        bool is_new = camera_of(&bag->topics[i], name);
-        for (size_t k = 0; k < i && is_new; k++)
-            is_new = !camera_of(&bag->topics[k], before) || strcmp(before, name) != 0;
-        if (is_new && n_cameras++ < 8)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", name);
-    }
-    if (n_cameras > 1)
-        log_to(&bag->log, LOG_LEVEL_WARNING,
-               "%s: the camera %s is none of %s%s (FILE#NAME and FILE#TOPIC choose one)", bag->path,
-               camera, list, n_cameras > 8 ? ", ..." : "");
-}
-
-// Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
-// its name. Where no depth topic is of it, bag->wanted stays as it is.
-static int find_camera(struct bag *bag, const char *camera)
-{
-    const char *name = bag->wanted && bag->wanted[0] != '/' ? bag->wanted : camera;
-    const char *found = NULL;
-    if (!name || (bag->wanted && name == camera))
-        return 0;
-    for (int pass = 0; pass < 2 && !found; pass++) // by the name itself before others
-        for (size_t i = 0; i < bag->n_topics && !found; i++) {
-            const struct bag_topic *topic = &bag->topics[i];
-            if (topic->is_depth && topic->n_frames > 0 &&
-                (pass == 0 ? is_in_namespace : is_in_alike)(topic->name, name))
-                found = topic->name;
-        }
-    if (!found && !bag->wanted)
-        tell_of_others(bag, name);
-    if (!found)
-        return 0;
-    char *wanted = strdup(found);
-    if (!wanted)
-        return -ENOMEM;
-    free(bag->wanted);
-    bag->wanted = wanted;
-    return 0;
-}
-
-// Says so where the messages of what might be depth are compressed one by one. True: they are.
-static bool refuse_packed(const struct bag *bag)
-{
-    const bool is_mcap = bag->parts.suffix && !strcmp(bag->parts.suffix, ".mcap");
-    for (size_t i = 0; i < bag->n_topics; i++) {
-        const struct bag_topic *topic = &bag->topics[i];
-        if (!topic->is_packed || topic->is_depth ||
-            (topic->kind != ROS_IMAGE && topic->kind != ROS_COMPRESSED_IMAGE) ||
-            (bag->wanted && strcmp(topic->name, bag->wanted) != 0))
-            continue;
-        log_to(&bag->log, LOG_LEVEL_ERROR,
-               "%s: the messages of %s are compressed one by one (zstd), which is not read; unpack "
-               "them with `ros2 bag convert`, or record without --compression-mode message (MCAP "
-               "compresses by itself: %s--storage-preset-profile zstd_fast)",
-               bag->path, topic->name, is_mcap ? "" : "--storage mcap ");
-        return true;
-    }
-    return false;
-}
-
-static int choose_topic(struct bag *bag)
-{
-    size_t n_equal = 0;
-    char list[800];
-    bag->depth = NULL;
-    for (size_t i = 0; i < bag->n_topics; i++) {
-        struct bag_topic *topic = &bag->topics[i];
-        if (bag->wanted ? strcmp(topic->name, bag->wanted) != 0
-                        : !topic->is_depth || topic->n_frames == 0)
-            continue;
-        int better = bag->depth ? rank(topic) - rank(bag->depth) : 1;
-        if (better == 0)
-            better = strcmp(bag->depth->name, topic->name);
-        n_equal++;
-        if (better > 0)
-            bag->depth = topic;
-    }
-    struct bag_topic *depth = bag->depth;
-    if ((!depth || !depth->is_depth) && refuse_packed(bag))
-        return -ENOTSUP;
-    if (depth && !depth->is_depth) {
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: topic %s is not depth: %s%s%s, %llu messages%s",
-               bag->path, depth->name, depth->type, *depth->image_encoding ? " of " : "",
-               depth->image_encoding, (unsigned long long)depth->n_messages,
-               ros_encoding_meant(depth->image_encoding));
-        return depth->n_messages ? -EINVAL : -ENOENT;
-    }
-    if (!depth) {
-        const bool is_asked = bag->wanted && bag->n_topics > 0;
-        const char *meant = "";
-        for (size_t i = 0; i < bag->n_topics && !*meant; i++)
-            meant = ros_encoding_meant(bag->topics[i].image_encoding);
-        list_topics(bag, list, sizeof list);
-        log_to(&bag->log, LOG_LEVEL_ERROR, "%s: %s%s%s%s%s", bag->path,
-               is_asked              ? "there is no topic "
-               : bag_n_messages(bag) ? "no topic with depth images"
-                                     : "no messages were found in it",
-               is_asked ? bag->wanted : "", *list ? "; its topics: " : "", list,
-               is_asked ? "" : meant);
-        return bag->wanted ? -EINVAL : -ENOENT;
-    }
-    if (n_equal > 1)
-        log_to(&bag->log, LOG_LEVEL_NOTICE,
-               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another)", bag->path, n_equal,
-               depth->name);
-    return 0;
-}
 
 // The camera info of the depth topic: the one that shares most of its name; of the same size before
 // others.
@@ -440,9 +258,7 @@ static void tell_of_sizes(const struct bag *bag)
 int bag_choose(struct bag *bag, const struct capture_settings *settings,
                struct capture_info *out_info)
 {
-    int err = find_camera(bag, settings->camera);
-    if (!err)
-        err = choose_topic(bag);
+    int err = bag_find_depth(bag, settings->camera);
     if (err)
         return err;
     struct bag_topic *depth = bag->depth;

@@ -37,6 +37,8 @@ REFUSED = {
                 f"images of {TOPIC} are 96x64"],
     "size": [f"images of {TOPIC} are 96x64, but /bad/depth/camera_info is for 192x64; give the "
              "intrinsics of such images with --set camera.fx=... (fy, cx, cy) or -c FILE"],
+    "picture": [f"nobody publishes {TOPIC} on ", f", did you mean ros2:{TOPIC}/compressed?; topics "
+                f"with images: {TOPIC}/compressed"],
     "silent": [f"{TOPIC} has a publisher, but no image came within 10 s"],
 }
 # Fault -> what the log must say; the daemon goes on.

@@ -423,6 +423,77 @@ static void the_best_of_one_camera(void **state)
     }
 }
 
+// A single image of the camera's own depth, where what was recorded is depth as another sees it.
+// Infrared is not taken for its number.
+static void the_one_that_was_recorded(void **state)
+{
+    (void)state;
+    camera_info("/a/aligned_depth_to_color/camera_info", 50, W);
+    image("/a/depth/image", "16UC1");
+    const uint32_t aligned = image("/a/aligned_depth_to_color/image_raw", "16UC1");
+    const uint32_t infrared = image("/a/ir/image", "mono16");
+    for (int i = 1; i < 10; i++)
+        add_image_of(aligned, T + i, "16UC1", W, H);
+    for (int i = 1; i < 500; i++)
+        add_image_of(infrared, T + i, "mono16", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(bag.depth->name, "/a/depth/image");
+    add_image_of(aligned, T + 10, "16UC1", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(bag.depth->name, "/a/aligned_depth_to_color/image_raw");
+    assert_said("the.bag: 3 depth topics, /a/aligned_depth_to_color/image_raw is taken (FILE#TOPIC "
+                "chooses another): /a/depth/image (1 image), /a/aligned_depth_to_color/image_raw "
+                "(11 images), /a/ir/image (500 images)\n");
+    assert_int_equal(choose("/a/depth/image", NULL), 0);
+}
+
+static void one_with_its_own_info(void **state)
+{
+    (void)state;
+    camera_info("/b/depth/camera_info", 50, W);
+    camera_info("/a/depth/camera_info", 0, W); // not calibrated
+    image("/a/depth/image_raw", "16UC1");
+    packed("/b/depth/image_raw/compressedDepth", "16UC1; compressedDepth rvl");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(bag.depth->name, "/a/depth/image_raw"); // packed counts for more
+    image("/b/depth/image_raw", "16UC1");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(bag.depth->name, "/b/depth/image_raw");
+}
+
+// image_transport's topics alone: what is depth is taken, of what is none it is said.
+static void packed_topics_alone(void **state)
+{
+    (void)state;
+    camera_info("/a/depth/camera_info", 50, W);
+    packed("/a/depth/image/compressed", "rgb8; jpeg compressed bgr8");
+    assert_int_equal(choose("/a/depth/image", NULL), -EINVAL);
+    assert_said("the.bag: there is no topic /a/depth/image, did you mean "
+                "#/a/depth/image/compressed?; its topics: ");
+    assert_int_equal(choose("/a/depth/image/compressed", NULL), -EINVAL);
+    assert_said("is not depth: sensor_msgs/msg/CompressedImage of rgb8; jpeg compressed bgr8, 1 "
+                "messages; /a/depth/image/compressed is packed as a picture, in which there is no "
+                "depth: record /a/depth/image, or /a/depth/image/compressedDepth\n");
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said("the.bag: no topic with depth images; its topics: ");
+    assert_int_equal(choose(NULL, NULL), -ENOENT);
+    assert_said("record /a/depth/image, or /a/depth/image/compressedDepth\n");
+    packed("/a/depth/image/compressedDepth", "16UC1; compressedDepth rvl");
+    assert_int_equal(choose("/a/depth/image", NULL), 0);
+    assert_said("the.bag: there is no topic /a/depth/image itself, but "
+                "/a/depth/image/compressedDepth: that is taken\n");
+    assert_int_equal(choose("a/depth/image/compressedDepth", NULL), 0);
+    assert_int_equal(choose("/a/depth/imag", NULL), -EINVAL);
+    assert_int_equal(choose("/a/dept/image/compressedDepth", NULL), -EINVAL);
+    assert_said("there is no topic /a/dept/image/compressedDepth, did you mean "
+                "#/a/depth/image/compressedDepth?; its topics: ");
+    image("/a/depth/image", "16UC1");
+    assert_int_equal(choose("/a/depth/image", NULL), 0);
+    assert_string_equal(bag.depth->name, "/a/depth/image");
+    assert_int_equal(choose("a/depth/image", NULL), 0);
+    assert_string_equal(bag.depth->name, "/a/depth/image");
+}
+
 static void images_of_another_size(void **state)
 {
     (void)state;
@@ -905,6 +976,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_compressed_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_several, setup, teardown),
         cmocka_unit_test_setup_teardown(the_best_of_one_camera, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_with_its_own_info, setup, teardown),
+        cmocka_unit_test_setup_teardown(packed_topics_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
