@@ -11,6 +11,7 @@
 #define CALIB_TOPIC "calib"
 
 #define MAX_CALIBS (sizeof(((struct mcap_channels *)0)->calibs) / sizeof(struct mcap_calib_channel))
+#define MAX_IMAGES (sizeof(((struct mcap_channels *)0)->images) / sizeof(struct mcap_image_channel))
 
 void mcap_channels_take_schema(struct mcap_channels *channels, const unsigned char *data, size_t n)
 {
@@ -99,30 +100,88 @@ static bool choose_calib(struct mcap_channels *channels)
     return is_other;
 }
 
-// Whether it was listed, of another channel.
-static bool is_in_list(const struct mcap_channels *channels, const char *topic, size_t n_topic)
+// One that was not listed.
+static void list_image(struct mcap_channels *channels, uint16_t id, const char *topic)
 {
-    for (const char *at = channels->topics; *at;) {
-        const char *const end = strstr(at, ", ");
-        const size_t n = end ? (size_t)(end - at) : strlen(at);
-        if (n == n_topic && memcmp(at, topic, n) == 0)
-            return true;
-        at += end ? n + 2 : n;
-    }
-    return false;
+    bool is_new = true;
+    for (size_t i = 0; i < channels->n_images && is_new; i++)
+        is_new = !is_topic(channels->images[i].topic, topic);
+    channels->n_topics += is_new;
+    if (channels->n_images == MAX_IMAGES)
+        return;
+    struct mcap_image_channel *const image = &channels->images[channels->n_images++];
+    image->id = id;
+    snprintf(image->topic, sizeof image->topic, "%s", topic);
 }
 
-static void list_topic(struct mcap_channels *channels, const char *topic, size_t n_topic)
+void mcap_channels_count(struct mcap_channels *channels, uint16_t id, uint64_t n_messages)
 {
-    if (is_in_list(channels, topic, n_topic))
-        return;
-    const size_t room = sizeof channels->topics - channels->n_topics_bytes;
-    const char *comma = channels->n_topics ? ", " : "";
-    channels->n_topics++;
-    if (n_topic + 8 > room)
-        return;
-    channels->n_topics_bytes += (size_t)snprintf(channels->topics + channels->n_topics_bytes, room,
-                                                 "%s%.*s", comma, (int)n_topic, topic);
+    for (size_t i = 0; i < channels->n_images; i++)
+        if (channels->images[i].id == id) {
+            channels->images[i].n_messages += n_messages;
+            channels->images[i].n_of_chunk += n_messages;
+        }
+}
+
+void mcap_channels_count_chunk(struct mcap_channels *channels, bool again)
+{
+    for (size_t i = 0; i < channels->n_images; i++) {
+        channels->images[i].n_messages -= again ? channels->images[i].n_of_chunk : 0;
+        channels->images[i].n_of_chunk = 0;
+    }
+}
+
+// Of all channels of the topic of channel i; 0 where one before it is of the same.
+static uint64_t count_of(const struct mcap_channels *channels, size_t i, bool *out_is_first)
+{
+    uint64_t n = 0;
+    *out_is_first = true;
+    for (size_t k = 0; k < channels->n_images; k++) {
+        const bool is_same =
+            k == i || is_topic(channels->images[k].topic, channels->images[i].topic);
+        *out_is_first = *out_is_first && !(is_same && k < i);
+        n += is_same ? channels->images[k].n_messages : 0;
+    }
+    return n;
+}
+
+void mcap_channels_list(const struct mcap_channels *channels, bool with_counts,
+                        char out[MCAP_LIST_BYTES])
+{
+    size_t n = 0, n_listed = 0;
+    bool is_first;
+    *out = 0;
+    for (size_t i = 0; i < channels->n_images && n < MCAP_LIST_BYTES; i++) {
+        const unsigned long long n_images = count_of(channels, i, &is_first);
+        char count[40] = "";
+        if (with_counts)
+            snprintf(count, sizeof count, " (%llu image%s)", n_images, n_images == 1 ? "" : "s");
+        if (is_first)
+            n += (size_t)snprintf(out + n, MCAP_LIST_BYTES - n, "%s%s%s", n ? ", " : "",
+                                  channels->images[i].topic, count);
+        n_listed += is_first;
+    }
+    if (n >= MCAP_LIST_BYTES || n_listed < channels->n_topics)
+        memcpy(out + (n < MCAP_LIST_BYTES - 4 ? n : MCAP_LIST_BYTES - 4), "...", 4);
+}
+
+const char *mcap_channels_most(const struct mcap_channels *channels)
+{
+    const char *most = NULL;
+    uint64_t n_most = 0, n_taken = 0;
+    bool is_first;
+    for (size_t i = 0; i < channels->n_images; i++) {
+        const uint64_t n = count_of(channels, i, &is_first);
+        if (is_topic(channels->images[i].topic, channels->depth_topic))
+            n_taken = n;
+        if (n > n_most)
+            most = channels->images[i].topic;
+        n_most = n > n_most ? n : n_most;
+    }
+    const bool is_asked = channels->choice.topic || channels->choice.camera;
+    return !is_asked && most && strlen(most) < MCAP_TOPIC_BYTES - 1 && n_taken < (n_most + 9) / 10
+               ? most
+               : NULL;
 }
 
 static double units_or_default(double units_per_m)
@@ -138,7 +197,7 @@ static bool take_image(struct mcap_channels *channels, uint16_t id, const char *
     char name[MCAP_TOPIC_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)n_topic, topic);
     if (is_new)
-        list_topic(channels, topic, n_topic);
+        list_image(channels, id, name);
     mcap_ids_add(&channels->listed, id);
     if (is_new && rank != MCAP_DEPTH_NONE && is_topic(name, channels->depth_topic)) {
         const bool is_alike =

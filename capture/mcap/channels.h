@@ -47,6 +47,12 @@ struct mcap_calib_channel {
     char topic[MCAP_TOPIC_BYTES];
 };
 
+struct mcap_image_channel {
+    uint16_t id;
+    char topic[MCAP_TOPIC_BYTES];
+    uint64_t n_messages, n_of_chunk; // so far; of the last chunk
+};
+
 struct mcap_channels {
     struct mcap_choice choice; // set by the owner; all else zero to begin with
 
@@ -55,8 +61,8 @@ struct mcap_channels {
     struct mcap_ids depths; // its channels: files that were merged have several of one topic
     double units_per_m;     // of the metadata of the first one, 0 = not given
     size_t n_other_units;   // channels of it that have others
-    char topics[400];       // of all depth channels, for people
-    size_t n_topics, n_topics_bytes;
+    struct mcap_image_channel images[64]; // all depth channels, the first ones
+    size_t n_images, n_topics;            // that are kept; that there are
 
     const struct mcap_calib_channel *calib; // the first one of its topic, NULL = none
     struct mcap_ids of_calib;               // all of them
@@ -75,6 +81,20 @@ void mcap_channels_take_schema(struct mcap_channels *channels, const unsigned ch
 // before does not count.
 enum mcap_news { MCAP_OTHER_DEPTH = 1, MCAP_OTHER_CALIB = 2 };
 unsigned mcap_channels_take(struct mcap_channels *channels, const unsigned char *data, size_t n);
+
+// So many messages of the channel, if it is of images. Those of a chunk are forgotten where it is
+// to be counted `again`, else they stay when the next one begins.
+void mcap_channels_count(struct mcap_channels *channels, uint16_t id, uint64_t n_messages);
+void mcap_channels_count_chunk(struct mcap_channels *channels, bool again);
+
+// "depth/a (12 images), ...", or the names alone.
+#define MCAP_LIST_BYTES 500
+void mcap_channels_list(const struct mcap_channels *channels, bool with_counts,
+                        char out[MCAP_LIST_BYTES]);
+
+// The topic with the most images, where the one that is taken has less than a tenth of them and
+// nothing was asked for; else NULL.
+const char *mcap_channels_most(const struct mcap_channels *channels);
 
 // All were read. Why the depth channel that is taken is not what was asked for, before a list of
 // them; NULL: it is, or there is but one, and not another topic was asked for.

@@ -103,6 +103,7 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
         return 0;
     struct mcap_index *index = walk->index;
     uint16_t channel = (uint16_t)mcap_get(data, 2);
+    mcap_channels_count(&walk->channels, channel, 1);
     if (mcap_ids_have(&walk->channels.of_calib, channel) && !walk->has_camera)
         walk->has_camera = foxglove_get_calibration(data + MCAP_MESSAGE_HEADER_BYTES,
                                                     n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
@@ -216,6 +217,7 @@ static int look_for_channel(struct walk *walk, uint16_t id, enum chunk_state *ch
     mcap_ids_add(&walk->channels.seen, id); // or never
     while (is_listed(index))
         index->n_frames--;
+    mcap_channels_count_chunk(&walk->channels, true);
     *chunk = CHUNK_READ;
     return walk_chunk(walk, index->n_chunks - 1);
 }
@@ -234,9 +236,12 @@ static int take_message_index(struct walk *walk, uint64_t offset, uint64_t n_byt
         if (!err && *chunk == CHUNK_INDEXED)
             err = mcap_reader_load(walk->reader, offset, n_bytes, &data);
     }
-    if (err || *chunk != CHUNK_INDEXED || !mcap_ids_have(&walk->channels.depths, id))
+    if (err || *chunk != CHUNK_INDEXED)
         return err;
     const uint64_t n = mcap_get(data + 2, 4);
+    mcap_channels_count(&walk->channels, id, n / 16);
+    if (!mcap_ids_have(&walk->channels.depths, id))
+        return 0;
     if (n > n_bytes - 6)
         return 0;
     for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
@@ -261,6 +266,7 @@ static int take_record(struct walk *walk, unsigned opcode, uint64_t offset, uint
         return err;
     if (opcode == MCAP_CHUNK) {
         *chunk = CHUNK_UNREAD;
+        mcap_channels_count_chunk(&walk->channels, false);
         return add_chunk(index, offset, n_bytes);
     }
     if (opcode != MCAP_HEADER && opcode != MCAP_SCHEMA && opcode != MCAP_CHANNEL &&
@@ -332,17 +338,12 @@ static bool has_bad_stamps(const struct walk *walk)
     return walk->has_own_stamps && (walk->n_unstamped || 2 * walk->n_repeated > walk->n_read);
 }
 
-// From the front once more, by the times at which images were logged.
-static int walk_by_log(struct walk *walk, const char *name, const struct log_sink *log,
-                       bool *out_complete)
+// From the front once more.
+static int walk_again(struct walk *walk, struct mcap_choice choice, bool is_by_log,
+                      bool *out_complete)
 {
-    const struct mcap_choice choice = walk->channels.choice;
     struct mcap_reader *reader = walk->reader;
     struct mcap_index *index = walk->index;
-    log_to(log, LOG_LEVEL_WARNING,
-           "%s: of %zu images %zu have no time of their own and %zu that of the one before: the "
-           "times at which they were logged are taken",
-           name, walk->n_read, walk->n_unstamped, walk->n_repeated);
     mcap_index_free(index);
     *index = (struct mcap_index){0};
     mcap_walk_end(&walk->file);
@@ -350,9 +351,19 @@ static int walk_by_log(struct walk *walk, const char *name, const struct log_sin
     walk->reader = reader;
     walk->index = index;
     walk->channels.choice = choice;
-    walk->is_by_log = true;
+    walk->is_by_log = is_by_log;
     int err = mcap_walk_begin(&walk->file, reader);
     return err ? err : walk_file(walk, out_complete);
+}
+
+static int walk_by_log(struct walk *walk, const char *name, const struct log_sink *log,
+                       bool *out_complete)
+{
+    log_to(log, LOG_LEVEL_WARNING,
+           "%s: of %zu images %zu have no time of their own and %zu that of the one before: the "
+           "times at which they were logged are taken",
+           name, walk->n_read, walk->n_unstamped, walk->n_repeated);
+    return walk_again(walk, walk->channels.choice, true, out_complete);
 }
 
 // Images that the summary counts and none were read of.
@@ -384,6 +395,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
               const struct log_sink *log, struct mcap_index *out)
 {
     bool complete = false;
+    char most_topic[MCAP_TOPIC_BYTES], topics[MCAP_LIST_BYTES];
     *out = (struct mcap_index){0};
     struct walk *walk = calloc(1, sizeof *walk);
     if (!walk)
@@ -397,6 +409,11 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     const char *reason = err == -EINVAL ? "not an MCAP file" : NULL;
     if (!err)
         err = walk_file(walk, &complete);
+    const char *const most = err ? NULL : mcap_channels_most(channels);
+    if (most) {
+        memcpy(most_topic, most, sizeof most_topic);
+        err = walk_again(walk, (struct mcap_choice){most_topic, NULL}, false, &complete);
+    }
     if (!err && has_bad_stamps(walk))
         err = walk_by_log(walk, name, log, &complete);
     if (!err && (walk->is_ros || (!out->has_channel && walk->channels.has_ros))) {
@@ -423,8 +440,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         err = -ENOENT;
     }
     const char *wrong = err && err != -EINVAL ? NULL : mcap_channels_wrong(channels);
+    mcap_channels_list(channels, !wrong, topics);
     if (wrong) {
-        log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, channels->topics);
+        log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, topics);
         err = -EINVAL;
     } else if (err) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s", name, reason ? reason : strerror(-err));
@@ -435,14 +453,14 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     }
     if (!err)
         tell_of_damage(walk, name, n_lost, complete, log);
-    if (!err && channels->n_topics > 1 && channels->depth_rank == MCAP_DEPTH_ANY)
+    if (!err && channels->n_topics > 1 && (channels->depth_rank == MCAP_DEPTH_ANY || most))
         log_to(log, LOG_LEVEL_NOTICE,
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,
-               channels->n_topics, channels->depth_topic, channels->topics);
+               channels->n_topics, channels->depth_topic, topics);
     // `depth` is of a recording of one camera, whatever it is called now.
     else if (!err && channels->choice.camera && channels->depth_rank == MCAP_DEPTH_ANY)
         log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
-               name, channels->choice.camera, channels->topics);
+               name, channels->choice.camera, channels->depth_topic);
     if (!err && channels->n_other_units)
         log_to(log, LOG_LEVEL_WARNING,
                "%s: images of %s have another unit in %zu of its channels, and are left out: play "

@@ -23,8 +23,8 @@ static bool is_warped(const char *name)
            ros_name_contains(name, "depth_to_");
 }
 
-// How sure it is that a topic is depth: a name with `depth` in it counts most, then a format that is
-// made for depth (mono16 may be infrared).
+// How sure it is that a topic is depth: a name with `depth` in it counts most, then a format that
+// is made for depth (mono16 may be infrared).
 static int certainty(const struct bag_topic *topic)
 {
     return 2 * ros_name_contains(topic->name, "depth") +
@@ -47,8 +47,9 @@ static bool has_own_info(const struct bag *bag, const struct bag_topic *topic)
     return false;
 }
 
-// Of two that are as surely depth: depth as its camera sees it counts most, then images as they are,
-// then packed ones before those of which a plain PNG was made, then one with its own camera info.
+// Of two that are as surely depth: depth as its camera sees it counts most, then images as they
+// are, then packed ones before those of which a plain PNG was made, then one with its own camera
+// info.
 static int rank(const struct bag *bag, const struct bag_topic *topic)
 {
     return 8 * !is_warped(topic->name) + 4 * (topic->kind == ROS_IMAGE) +

@@ -239,7 +239,7 @@ static void a_camera_is_chosen(void **state)
     assert_int_equal(value, 300);
     assert_true(info.units_per_m == 2000);
     assert_said("3 depth topics, /other/depth is taken (FILE#TOPIC chooses another): "
-                "/other/depth, depth/a, depth/b");
+                "/other/depth (1 image), depth/a (1 image), depth/b (1 image)\n");
     assert_int_equal(open_as("#depth/b", NULL, false, &value), 0);
     assert_int_equal(value, 500);
     assert_true(info.units_per_m == 1000); // 1e9 is no unit
@@ -336,6 +336,42 @@ static void a_camera_that_comes_late(void **state)
     chunk_of_image(n_file, 2, 10, 100);
     assert_int_equal(open_as("", "left", false, &value), 0);
     assert_null(strstr(said, "no depth topic"));
+}
+
+// The first depth topic has one image, another one all the others, in chunks with an index or
+// without.
+static void the_one_that_was_recorded(void **state)
+{
+    (void)state;
+    for (int has_chunks = 0; has_chunks < 2; has_chunks++)
+        for (int n = 10; n < 12; n++) {
+            uint16_t value = 0;
+            begin("");
+            said[0] = 0;
+            const size_t from = n_file;
+            channel(1, CALIBRATION, "calib", "protobuf", "", "");
+            channel(2, IMAGE, "depth", "protobuf", "", "");
+            channel(3, IMAGE, "/aligned", "protobuf", "units_per_m", "2000");
+            calibration(1, W, 40, 40, 2, 1);
+            if (has_chunks)
+                chunk_of_image(from, 2, 5, 100);
+            else
+                image(2, 5, W, 100);
+            for (int i = 1; i <= n; i++)
+                if (has_chunks)
+                    chunk_of_image(n_file, 3, 10 * i, 200);
+                else
+                    image(3, 10 * i, W, 200);
+            assert_int_equal(open_as("", NULL, false, &value), 0);
+            assert_int_equal(value, n > 10 ? 200 : 100);
+            assert_int_equal(info.n_frames, n > 10 ? n : 1);
+            assert_true(info.units_per_m == (n > 10 ? 2000 : 1000));
+            if (n > 10)
+                assert_said("a.mcap: 2 depth topics, /aligned is taken (FILE#TOPIC chooses "
+                            "another): depth (1 image), /aligned (11 images)\n");
+            assert_int_equal(open_as("#depth", NULL, false, &value), 0);
+            assert_int_equal(value, 100);
+        }
 }
 
 // Files that were merged, and loggers that open a channel again, have several of one topic: all of
@@ -579,6 +615,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_that_are_none, setup, teardown),
