@@ -290,7 +290,8 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
     if (camera == 0)
         rig->clock_set_ns = frame->clock_set_ns;
     rig->was_clock_set = rig->was_clock_set || frame->clock_set_ns != 0;
-    rig_link_put(&rig->link, camera, result->map_epoch, is_cut);
+    rig_link_put(&rig->link, camera, rig->settings.replay ? 0 : frame->capture_mono_ns,
+                 result->map_epoch, is_cut);
     // An image that came before says where the camera was, not where it is.
     if (!(frame->flags & CAPTURE_DUPLICATE) || result->state == TRACK_STATE_LOST)
         rig_put(rig->rig, camera, &sight);

@@ -172,6 +172,7 @@ static uint32_t frame_flags;         // of theirs
 static int64_t clock_set_ns;         // likewise
 static uint32_t n_finds;             // of theirs
 static bool is_cut;                  // their way
+static int64_t came_ns = 4711;       // their frames
 
 static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x_m,
                 enum track_state state, enum track_reason reason)
@@ -179,7 +180,7 @@ static void put(struct rig_pose *rig, uint32_t camera, int64_t time_ns, double x
     const struct capture_frame frame = {
         .image = {.time_ns = time_ns + clock_set_ns},
         .clock_set_ns = clock_set_ns,
-        .capture_mono_ns = 4711,
+        .capture_mono_ns = came_ns,
         .flags = frame_flags,
     };
     struct track_result result = {
@@ -222,6 +223,47 @@ static void test_cut(void **state)
     map_epoch = 0;
     n_sent = 0;
     rig_pose_destroy(&rig);
+}
+
+// The third camera is unplugged after all began anew, then the others are reset, one after the
+// other, so that one carries the rig. In a recording nobody waits for less than its end.
+static void test_unplugged(void **state)
+{
+    (void)state;
+    char path[256];
+    scratch_write_text(&scratch, "beside.txt", "0.5 0 0 0 0 0 1\n");
+    scratch_name(&scratch, "beside.txt", path);
+    for (int is_replay = 0; is_replay < 2; is_replay++) {
+        struct rig_pose *rig;
+        struct rig_pose_settings settings = {.n_cameras = 3,
+                                             .places = {NULL, path, path},
+                                             .replay = is_replay,
+                                             .odom_frame = "rig/odom",
+                                             .base_frame = "camera",
+                                             .stop = never,
+                                             .log = scratch_log(&scratch)};
+        assert_int_equal(rig_pose_create(&rig, &settings), 0);
+        for (int64_t i = 0; i < 100; i++) {
+            const enum track_state state_of =
+                i == 2 || i == 3 ? TRACK_STATE_LOST : TRACK_STATE_TRACKING;
+            came_ns = (1000 + i * 40) * MS;
+            for (uint32_t c = 0; c < (i < 6 ? 3U : 2U); c++) {
+                const int64_t reset = 8 + 4 * c;
+                map_epoch = i < 4 ? 0 : i < reset ? 1 : 2;
+                is_cut = i >= 4 && i < reset;
+                put(rig, c, i * 40 * MS, c ? 0.5 : 0, state_of, TRACK_REASON_NONE);
+            }
+            if (i >= 8 && i < 40)
+                assert_true(sent.is_cut);
+        }
+        assert_true(sent.is_cut == is_replay);
+        assert_int_equal(sent.map_epoch, 1);
+        map_epoch = 0;
+        came_ns = 4711;
+        is_cut = false;
+        n_sent = 0;
+        rig_pose_destroy(&rig);
+    }
 }
 
 // The second camera is found in its map, 1 m off what its odom has drifted to.
@@ -635,6 +677,7 @@ int main(void)
                                        cmocka_unit_test(test_bad),
                                        cmocka_unit_test(test_cut_file),
                                        cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_unplugged),
                                        cmocka_unit_test(test_bad_covariance),
                                        cmocka_unit_test(test_poses),
                                        cmocka_unit_test(test_finds),
