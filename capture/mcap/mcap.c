@@ -106,20 +106,21 @@ struct mcap {
     char *path;
     struct log_sink log;
 
-    // Chunks that could not be unpacked, and their images.
+    // Images that could not be read. They are told of once, however often they are asked for.
     struct {
-        bool *is_chunk; // of each of the index, NULL = there is no such
-        size_t n_chunks, n_images;
+        bool *is_image; // of each of the index; NULL: none so far
+        size_t n_images, n_chunks, n_told;
+        const char *reason; // that was told last
     } lost;
 };
 
 static void mcap_close(void *state)
 {
     struct mcap *mcap = state;
-    if (mcap->lost.n_chunks > DAMAGE_MAX_TOLD)
-        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: in all %zu images of %zu damaged chunks",
-               mcap->path, mcap->lost.n_images, mcap->lost.n_chunks);
-    free(mcap->lost.is_chunk);
+    if (mcap->lost.n_told < mcap->lost.n_images)
+        log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: in all %zu images could not be read", mcap->path,
+               mcap->lost.n_images);
+    free(mcap->lost.is_image);
     mcap_index_free(&mcap->index);
     bag_close(&mcap->bag);
     mcap_reader_destroy(&mcap->reader);
@@ -263,26 +264,50 @@ static int decode_ros(struct mcap *mcap, uint64_t i, uint16_t *pixels, const cha
     return err ? err : bag_decode(&mcap->bag, message, n_bytes, pixels, out_reason);
 }
 
-// Of the chunk that has image i, once: its other images are lost with it.
+// The chunk that has image i cannot be unpacked: its other images are lost with it.
 static void tell_of_chunk(struct mcap *mcap, uint64_t i, const char *reason)
 {
     const struct mcap_index *index = &mcap->index;
     const uint64_t chunk = index->frames[i].chunk;
     size_t n_images = 0;
-    if (!mcap->lost.is_chunk)
-        mcap->lost.is_chunk = calloc(index->n_chunks, sizeof *mcap->lost.is_chunk);
-    if (!mcap->lost.is_chunk || mcap->lost.is_chunk[chunk])
-        return;
-    mcap->lost.is_chunk[chunk] = true;
     for (size_t k = 0; k < index->n_frames; k++)
-        n_images += index->frames[k].chunk == chunk;
+        if (index->frames[k].chunk == chunk) {
+            mcap->lost.is_image[k] = true;
+            n_images++;
+        }
     mcap->lost.n_images += n_images;
-    if (++mcap->lost.n_chunks <= DAMAGE_MAX_TOLD)
-        log_to(&mcap->log, LOG_LEVEL_WARNING,
-               "%s: damaged at byte %llu: %zu image%s cannot be read, from image %llu on: "
-               "%s; " MCAP_FOR_OTHERS,
-               mcap->path, (unsigned long long)index->chunks[chunk].offset - MCAP_RECORD_BYTES,
-               n_images, n_images == 1 ? "" : "s", (unsigned long long)i, reason);
+    if (mcap->lost.n_chunks++ >= DAMAGE_MAX_TOLD)
+        return;
+    mcap->lost.n_told += n_images;
+    log_to(&mcap->log, LOG_LEVEL_WARNING,
+           "%s: damaged at byte %llu: %zu image%s cannot be read, from image %llu on: "
+           "%s; " MCAP_FOR_OTHERS,
+           mcap->path, (unsigned long long)index->chunks[chunk].offset - MCAP_RECORD_BYTES,
+           n_images, n_images == 1 ? "" : "s", (unsigned long long)i, reason);
+}
+
+// The first one of several that are so for the same reason.
+static void tell_of_image(struct mcap *mcap, uint64_t i, const char *reason)
+{
+    mcap->lost.is_image[i] = true;
+    mcap->lost.n_images++;
+    if (mcap->lost.reason && strcmp(reason, mcap->lost.reason) == 0)
+        return;
+    mcap->lost.reason = reason;
+    mcap->lost.n_told++;
+    log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", mcap->path, (unsigned long long)i,
+           reason);
+}
+
+static int decode_foxglove(struct mcap *mcap, uint64_t i, uint16_t *pixels)
+{
+    const char *reason;
+    const int err = mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
+    if (err && !mcap->lost.is_image)
+        mcap->lost.is_image = calloc(mcap->index.n_frames, sizeof *mcap->lost.is_image);
+    if (err && mcap->lost.is_image && !mcap->lost.is_image[i])
+        (err == -ENODATA ? tell_of_chunk : tell_of_image)(mcap, i, reason);
+    return err ? -EBADMSG : 0;
 }
 
 static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct capture_frame *frame)
@@ -290,12 +315,9 @@ static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct c
     (void)frame;
     struct mcap *mcap = state;
     const char *reason;
-    int err = mcap->is_ros ? decode_ros(mcap, i, pixels, &reason)
-                           : mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
-    if (err == -ENODATA) {
-        tell_of_chunk(mcap, i, reason);
-        return -EBADMSG;
-    }
+    if (!mcap->is_ros)
+        return decode_foxglove(mcap, i, pixels);
+    const int err = decode_ros(mcap, i, pixels, &reason);
     if (err && reason)
         log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s",
                mcap->bag.parts.paths[mcap->part], (unsigned long long)i, reason);

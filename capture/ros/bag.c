@@ -202,6 +202,16 @@ static int add_frame(struct bag_topic *topic, struct bag_frame frame)
     return err;
 }
 
+static void note_no_depth(struct bag_topic *topic, const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (ros_depth_look(image, &format, &w, &h))
+        return;
+    topic->n_no_depth++;
+    memcpy(topic->no_depth_encoding, image->encoding, sizeof topic->no_depth_encoding);
+}
+
 static void note_size(struct bag_topic *topic, const struct ros_image *image)
 {
     struct ros_depth_format format;
@@ -230,6 +240,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
         topic->is_depth =
             ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
     }
+    note_no_depth(topic, &image);
     note_size(topic, &image);
     bag_note_units(topic, &image);
     topic->has_stamps = topic->has_stamps || image.header.time_ns > 0;
@@ -328,11 +339,16 @@ int bag_decode(struct bag *bag, const void *message, size_t n_bytes, uint16_t *o
                const char **out_reason)
 {
     const struct bag_topic *depth = bag->depth;
+    struct ros_depth_format format;
     struct ros_image image;
+    uint32_t w, h;
     *out_reason = "malformed image message";
     if (!ros_get_image(message, n_bytes, depth->encoding, depth->kind == ROS_COMPRESSED_IMAGE,
                        &image))
         return -EBADMSG;
-    return ros_depth_decode(bag->decoder, &image, depth->width_px, depth->height_px, &bag->units,
-                            out_pixels, out_reason);
+    const int err = ros_depth_decode(bag->decoder, &image, depth->width_px, depth->height_px,
+                                     &bag->units, out_pixels, out_reason);
+    if (err && !bag->is_live && !ros_depth_look(&image, &format, &w, &h))
+        *out_reason = NULL; // counted as the file was read
+    return err;
 }

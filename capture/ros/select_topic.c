@@ -244,9 +244,14 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
     topic->n_frames = n_kept;
 }
 
-static void tell_of_sizes(const struct bag *bag)
+static void tell_of_left_out(const struct bag *bag)
 {
     const struct bag_topic *depth = bag->depth;
+    if (depth->n_no_depth)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu image%s of %s %s no depth (%s): left out, counted as damaged", bag->path,
+               depth->n_no_depth, depth->n_no_depth == 1 ? "" : "s", depth->name,
+               depth->n_no_depth == 1 ? "is" : "are", depth->no_depth_encoding);
     if (depth->n_other_size)
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: %zu image%s of %s of another size than the first one's %ux%u (%ux%u): they are "
@@ -272,7 +277,7 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
     if (err)
         return err;
     put_in_order(bag, depth);
-    tell_of_sizes(bag);
+    tell_of_left_out(bag);
     if (depth->n_lost)
         log_to(&bag->log, LOG_LEVEL_WARNING, "%s: %llu image%s of %s lost by damage", bag->path,
                (unsigned long long)depth->n_lost, depth->n_lost == 1 ? "" : "s", depth->name);

@@ -518,6 +518,43 @@ static void later_channels_and_equal_times(void **state)
     assert_int_equal(open_as("", NULL, false, NULL), -ERANGE);
 }
 
+static int n_times(const char *part)
+{
+    int n = 0;
+    for (const char *at = said; (at = strstr(at, part)); at++)
+        n++;
+    return n;
+}
+
+// Some images on the way are of another size. They are asked for again and again, as by whoever
+// looks at some of them before all are played.
+static void images_that_are_others(void **state)
+{
+    (void)state;
+    char location[300];
+    uint16_t pixels[W * H];
+    struct capture_frame frame = {0};
+    const struct capture_settings settings = {.allow_implausible = true, .log = {hear, NULL}};
+    void *source;
+    begin("");
+    channel(1, CALIBRATION, "calib", "protobuf", "", "");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    calibration(1, W, 40, 40, 2, 1);
+    for (int i = 1; i <= 10; i++)
+        image(2, 10 * i, i % 3 ? W : W - 1, 100);
+    scratch_write(&scratch, "a.mcap", file, n_file);
+    snprintf(location, sizeof location, "%s/a.mcap", scratch.path);
+    said[0] = 0;
+    assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
+    for (int round = 0; round < 3; round++)
+        for (uint64_t i = 0; i < 10; i++)
+            assert_int_equal(capture_driver_mcap.decode(source, i, pixels, &frame),
+                             i % 3 == 2 ? -EBADMSG : 0);
+    assert_int_equal(n_times("image size differs from the recording's"), 1);
+    capture_driver_mcap.close(source);
+    assert_int_equal(n_times("a.mcap: in all 3 images could not be read\n"), 1);
+}
+
 // Stamps that go back are put in order, and it is said as of ROS recordings.
 static void times_that_go_back(void **state)
 {
@@ -620,6 +657,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_that_are_others, setup, teardown),
         cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_the_user_tells, setup, teardown),

@@ -510,6 +510,30 @@ static void images_of_another_size(void **state)
                 "they are left out\n");
 }
 
+// A driver that sends colour now and then: told once, as the file is read.
+static void images_that_are_no_depth(void **state)
+{
+    (void)state;
+    camera_info("/depth/camera_info", 50, W);
+    const uint32_t id = image("/depth/image", "16UC1");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_null(strstr(said, "no depth"));
+    for (int i = 1; i < 4; i++)
+        add_image_of(id, T + i, "rgb8", W, H);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 3 images of /depth/image are no depth (rgb8): left out, counted "
+                "as damaged\n");
+    unsigned char bytes[256];
+    uint16_t pixels[W * H];
+    const char *reason = "";
+    struct cdr_out out;
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    put_head(&out, T, "rgb8", W, H, 2);
+    bag.is_live = false;
+    assert_int_equal(bag_decode(&bag, bytes, out.n, pixels, &reason), -EBADMSG);
+    assert_null(reason);
+}
+
 // As a recording of ours has it now, and as it had it; by the very name before others. Names as
 // long as ours may be, and longer.
 static void cameras_whose_names_topics_cannot_have(void **state)
@@ -979,6 +1003,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(one_with_its_own_info, setup, teardown),
         cmocka_unit_test_setup_teardown(packed_topics_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_that_are_no_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
