@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "capture/io/folder.h"
+#include "capture/io/zero_tail.h"
 #include "capture/mcap/check_record.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/read_chunk.h"
@@ -28,7 +29,7 @@ struct place {
 struct repair {
     struct mcap_reader *reader;
     struct mcap_walk file;
-    int out_fd;
+    int fd, out_fd;
     uint64_t n_written;
     struct mcap_bytes out;  // what goes out next
     struct mcap_bytes kept; // a chunk made anew: of one in which some records are malformed
@@ -411,6 +412,15 @@ static int copy_data(struct repair *r, enum mcap_step *out_step, struct mcap_rec
     }
 }
 
+// Of what is lost at the end what is no more than zeros.
+static int take_zeros(struct repair *r, uint64_t n_tail_bytes)
+{
+    const uint64_t end = mcap_reader_file_bytes(r->reader);
+    const int err = zero_tail(r->fd, end - n_tail_bytes, end, &r->result->n_zeros);
+    r->result->n_lost_bytes += n_tail_bytes - r->result->n_zeros;
+    return err == -EBADMSG ? 0 : err; // it has become shorter
+}
+
 static int copy_records(struct repair *r)
 {
     struct mcap_repaired *const result = r->result;
@@ -424,10 +434,11 @@ static int copy_records(struct repair *r)
     if (!err)
         err = copy_data(r, &step, &last);
     if (!err && step == MCAP_STEP_TORN)
-        result->n_lost_bytes += mcap_reader_file_bytes(r->reader) - r->file.at;
+        end.n_lost_bytes = mcap_reader_file_bytes(r->reader) - r->file.at;
     if (!err && step == MCAP_STEP_END && last.opcode != 0) // 0: the summary, which is made anew
         err = mcap_check_end(r->reader, last.begin, &end);
-    result->n_lost_bytes += end.n_lost_bytes;
+    if (!err)
+        err = take_zeros(r, end.n_lost_bytes);
     result->was_complete = has_header && end.is_whole && result->n_lost_bytes == 0 &&
                            (!end.has_statistics || (end.n_messages == result->n_messages &&
                                                     end.n_chunks == result->n_chunks));
@@ -501,6 +512,7 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
     struct repair *r = calloc(1, sizeof *r);
     int err = r ? mcap_reader_create(&r->reader, fd) : -ENOMEM;
     if (!err) {
+        r->fd = fd;
         r->out_fd = out_fd;
         r->result = out;
         err = mcap_walk_begin(&r->file, r->reader);

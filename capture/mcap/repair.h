@@ -17,6 +17,7 @@ struct mcap_repaired {
     uint64_t n_messages, n_chunks;
     // Of what is damaged, torn, too large, or behind the end; within a chunk, unpacked ones.
     uint64_t n_lost_bytes;
+    uint64_t n_zeros;  // at the end, which are not lost: io/zero_tail.h
     bool was_complete; // with a header, all of it whole, and a summary that says so
     bool write_failed; // what was returned is an error of out_fd
 };

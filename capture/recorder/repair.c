@@ -11,6 +11,7 @@
 
 #include "capture/io/folder.h"
 #include "capture/io/little_endian.h"
+#include "capture/io/zero_tail.h"
 #include "capture/mcap/repair.h"
 #include "capture/recorder/writer.h"
 #include "capture/recording/klg.h"
@@ -25,6 +26,17 @@ static int find_klg_end(struct klg_walk *walk, uint32_t *out_n)
     for (*out_n = 0; (err = klg_walk_next(walk, &frame)) == 0;)
         ++*out_n;
     return err == -ENODATA || err == -EBADMSG ? 0 : err;
+}
+
+// What to say of zeros at the end, or "".
+#define ZEROS_BYTES 80
+static const char *describe_zeros(uint64_t n_zeros, char out[ZEROS_BYTES])
+{
+    *out = 0;
+    if (n_zeros)
+        snprintf(out, ZEROS_BYTES, "; it ends in %" PRIu64 " zeros, as a power cut leaves them",
+                 n_zeros);
+    return out;
 }
 
 struct outcome {
@@ -61,6 +73,8 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
     struct klg_walk walk;
     uint32_t n = 0;
     unsigned char head[KLG_HEADER_BYTES] = {0};
+    uint64_t n_zeros = 0;
+    char zeros[ZEROS_BYTES];
     int err = klg_walk_begin(&walk, fd);
     if (!err)
         err = klg_walk_check(&walk);
@@ -70,6 +84,8 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
         err = -ENOENT;
     if (!err)
         err = file_read_at(fd, head, sizeof head, 0);
+    if (!err)
+        err = zero_tail(fd, (uint64_t)walk.at, (uint64_t)walk.n_bytes, &n_zeros);
     *out = (struct outcome){!err && little_u32(head) == n && walk.at == walk.n_bytes, false};
     for (int i = 0; i < KLG_HEADER_BYTES && !err; i++)
         head[i] = (unsigned char)(n >> 8 * i);
@@ -85,8 +101,9 @@ static int repair_klg(int fd, int out_fd, const char *path, const struct log_sin
     else if (!err && out->is_complete)
         log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, nothing to mend", path, n);
     else if (!err && out_fd >= 0)
-        log_to(log, LOG_LEVEL_NOTICE, "%s: %" PRIu32 " frames, %" PRId64 " bytes behind them lost",
-               path, n, walk.n_bytes - walk.at);
+        log_to(log, LOG_LEVEL_NOTICE,
+               "%s: %" PRIu32 " frames, %" PRIu64 " bytes behind them lost%s", path, n,
+               (uint64_t)(walk.n_bytes - walk.at) - n_zeros, describe_zeros(n_zeros, zeros));
     return err == -EBADMSG ? -EINVAL : err;
 }
 
@@ -94,6 +111,7 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
                        struct outcome *out)
 {
     struct mcap_repaired result;
+    char zeros[ZEROS_BYTES];
     int err = mcap_repair(fd, out_fd, path, log, &result);
     *out = (struct outcome){!err && result.was_complete, result.write_failed};
     if (out->is_complete)
@@ -102,8 +120,9 @@ static int repair_mcap(int fd, int out_fd, const char *path, const struct log_si
                result.n_messages, result.n_chunks);
     else if (!err && out_fd >= 0)
         log_to(log, LOG_LEVEL_NOTICE,
-               "%s: %" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost", path,
-               result.n_messages, result.n_chunks, result.n_lost_bytes);
+               "%s: %" PRIu64 " messages in %" PRIu64 " chunks, %" PRIu64 " bytes lost%s", path,
+               result.n_messages, result.n_chunks, result.n_lost_bytes,
+               describe_zeros(result.n_zeros, zeros));
     return err;
 }
 

@@ -75,7 +75,7 @@ def check_damages(path, out, whole, expected):
     for case, data, n_lost, n_whole in (
             ("two files in one", whole + whole[8:], len(whole) - 8, 0),
             ("one that lacks its summary, and another", whole[:after] + whole, len(whole), 0),
-            ("zeros behind the data", whole[:end] + bytes(900), 900, 0),
+            ("zeros behind the data", whole[:end] + bytes(900), 0, 0),
             ("a summary that lacks its end", whole[:-20], 0, 0),
             ("a damaged record of the summary", put(after, 0x06), 0, 0),
             ("a chunk as index", put(second, 0x07), n_to_third, 1),
@@ -90,6 +90,7 @@ def check_damages(path, out, whole, expected):
         done = repair(0, path)
         check("nothing to mend" not in done.stderr, f"{case}: {done.stderr}")
         check(f", {n_lost} bytes lost" in done.stderr, f"{case}: {n_lost} of {done.stderr}")
+        check(("it ends in 900 zeros" in done.stderr) == ("zeros" in case), done.stderr)
         messages = read(out)
         missing = len(expected) - len(messages)
         check(missing == 0 if n_whole == 0 else missing > 0, f"{case}: {missing} are missing")
@@ -306,8 +307,10 @@ def check_klg(folder):
             repaired = file.read()
         check(int.from_bytes(repaired[:4], "little") == N_FRAMES - 1, "all but the torn frame")
         check(whole[4:].startswith(repaired[4:]), "the frames as they were")
-        n_lost = len(whole) - 1000 + n_zeros - len(repaired)
+        n_lost = len(whole[:-1000].rstrip(b"\0")) - len(repaired) if n_zeros else \
+            len(whole) - 1000 - len(repaired)
         check(f"{N_FRAMES - 1} frames, {n_lost} bytes behind them lost" in done.stderr, done)
+        check(("zeros, as a power cut leaves them" in done.stderr) == (n_zeros > 0), done)
         if n_zeros:
             os.remove(folder + "/cut.repaired.klg")
     check_no_room(folder + "/cut.klg", folder + "/none.klg")

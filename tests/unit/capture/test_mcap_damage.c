@@ -383,9 +383,34 @@ static void zeros_behind_the_data(void **state)
             assert_said("b.mcap: incomplete, breaks off at byte %zu; for other programs: posectl "
                         "record repair FILE\n",
                         chunks[2]);
-        assert_int_equal(repair_file().n_lost_bytes, 900);
+        struct mcap_repaired repaired = repair_file();
+        assert_int_equal(repaired.n_lost_bytes, 0); // nothing was there
+        assert_int_equal(repaired.n_zeros, 900);
+        assert_false(repaired.was_complete);
         assert_true(read_frames("c.mcap") == of_chunks(3));
         assert_null(strstr(said, "incomplete"));
+
+        begin(k); // a chunk that is torn in its length, zeros, and whether they may be data
+        memset(file + chunks[2] + 200, 0, sizeof file - chunks[2] - 200);
+        file[chunks[2] + 199] = 1;
+        mcap_put(file + chunks[2] + 1, UINT64_C(1) << 40, 8);
+        n_file = chunks[2] + 200 + 512;
+        repaired = repair_file();
+        assert_int_equal(repaired.n_lost_bytes, 200);
+        assert_int_equal(repaired.n_zeros, 512);
+        n_file--;
+        repaired = repair_file();
+        assert_int_equal(repaired.n_lost_bytes, 200 + 511);
+        assert_int_equal(repaired.n_zeros, 0);
+
+        begin(k); // behind its end
+        memset(file + n_file, 0, 100000);
+        n_file += 100000;
+        repaired = repair_file();
+        assert_int_equal(repaired.n_lost_bytes, 0);
+        assert_int_equal(repaired.n_zeros, 100000);
+        assert_false(repaired.was_complete);
+        assert_true(read_frames("c.mcap") == of_chunks(7));
     }
 }
 
