@@ -210,7 +210,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
     struct capture_info *info = &capture->info;
     snprintf(info->driver, sizeof info->driver, "%s", driver->name);
     err = driver->open(&capture->state, location, settings, info);
-    if (err && driver->decode)
+    if (err)
         explain_unopened(driver->name, location, name_of_driver, log);
     if (err)
         goto fail;

@@ -59,16 +59,30 @@ static const char *promised_begin(const char *path)
     return NULL;
 }
 
-// Whether a path that is not there may be the name of a topic: not even its first folder is.
+// Whether a path that is not there may be the name of a topic, with or without the slash in front:
+// not even its first folder is.
 static bool is_like_topic(const char *path)
 {
     char fault[ROS_TOPIC_FAULT_BYTES], folder[256];
-    const char *end = path[0] == '/' ? strchr(path + 1, '/') : NULL;
+    const char *end = path[0] ? strchr(path + 1, '/') : NULL;
     if (!end || ros_topic_fault(path, fault))
         return false;
     const int n = snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
     return n < (int)sizeof folder && access(folder, F_OK) != 0;
 }
+
+// Whether a shell would have made something else of a path, as it does neither in quotes nor behind
+// a colon (~), nor anybody in a file of settings.
+static bool is_shell(const char *path)
+{
+    const char *dollar = strchr(path, '$');
+    return path[0] == '~' || (dollar && (dollar[1] == '{' || dollar[1] == '_' ||
+                                         ((dollar[1] | 0x20) >= 'a' && (dollar[1] | 0x20) <= 'z')));
+}
+
+#define AS_IT_IS                                                                                 \
+    "; ~ and $HOME stand for themselves in quotes, in files of settings, and ~ behind a colon: " \
+    "write the whole path"
 
 // Why a path is no recording. `error`: of recognise.
 static void log_no_recording(const char *path, int error, const struct log_sink *log)
@@ -99,8 +113,12 @@ static void log_no_recording(const char *path, int error, const struct log_sink 
     else if (error == -ENOENT || error == -ENOTDIR)
         log_to(log, LOG_LEVEL_ERROR,
                "source '%s': no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
-               "synth:room%s%s",
-               path, is_topic ? "; the topic of ROS 2 would be ros2:" : "", is_topic ? path : "");
+               "synth:room%s%s%s%s",
+               path,
+               is_topic         ? "; did you mean the topic of ROS 2, ros2:"
+               : is_shell(path) ? AS_IT_IS
+                                : "",
+               is_topic && path[0] != '/' ? "/" : "", is_topic ? path : "", is_topic ? "?" : "");
     else
         log_to(log, LOG_LEVEL_ERROR, "source '%s': %s%s", path,
                error == -ENODATA ? "the file is empty" : strerror(-error),
@@ -198,12 +216,8 @@ void explain_unopened(const char *driver, const char *location, const char *(*na
     bool is_mixed;
     const char *meant;
     const int error = recognise(location, &meant, &is_mixed);
-    if (error == -ENOENT && location[0] == '~')
-        log_to(
-            log, LOG_LEVEL_ERROR,
-            "source '%s:%s': ~ stands for itself behind a colon, no shell expands it there: write "
-            "$HOME, or the path alone",
-            driver, location);
+    if ((error == -ENOENT || error == -ENOTDIR) && is_shell(location))
+        log_to(log, LOG_LEVEL_ERROR, "source '%s:%s': no such place" AS_IT_IS, driver, location);
     else if (error != 0)
         log_packed(location, log);
     else if (!is_mixed && strcmp(meant, driver) != 0 && is_name(meant, name_of))

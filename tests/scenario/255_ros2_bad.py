@@ -298,6 +298,16 @@ def spoilt(python):
     print(f"spoilt: {status}, {said}", end="")
 
 
+def recording():
+    """A file in place of a topic."""
+    path = harness.SCRATCH + "/a.mcap"
+    with open(path, "wb") as file:
+        file.write(b"\x89MCAP0\r\n")
+    daemon = harness.Daemon("ros2:" + path, "--set", f"ros.domain={DOMAIN}", collect=False)
+    daemon.wait(4)
+    check(f"did you mean mcap:{path}?" in daemon.log(), daemon.log())
+
+
 def scenario():
     python = os.environ.get("POSED_PYTHON_ROS")
     if not python or subprocess.run([python, "-c", "import cyclonedds"],
@@ -306,6 +316,7 @@ def scenario():
     if "ros2" not in subprocess.run([harness.BINARY + "/bin/posed", "--help"], text=True,
                                     stdout=subprocess.PIPE).stdout:
         harness.skip("built without Cyclone DDS")
+    recording()
     for fault, expected in SURVIVED.items():
         survived(python, fault, expected)
     every_image_counts(python)

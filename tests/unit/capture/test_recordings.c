@@ -446,8 +446,15 @@ static void sources_that_are_called_otherwise(void **state)
         {"%s/none.txt", "no recording that is known, expected DRIVER:PLACE"},
         {"/nocamera/depth/image_raw",
          "no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER "
-         "or synth:room; the topic of ROS 2 would be "
-         "ros2:/nocamera/depth/image_raw"},
+         "or synth:room; did you mean the topic of ROS 2, ros2:/nocamera/depth/image_raw?\n"},
+        {"nocamera/depth/image_raw",
+         "no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER "
+         "or synth:room; did you mean the topic of ROS 2, ros2:/nocamera/depth/image_raw?\n"},
+        {"nocamera/depth.mcap", "or synth:room\n"},
+        {"$HOME/none.mcap", "synth:room; ~ and $HOME stand for themselves in quotes, in files of "
+                            "settings, and ~ behind a colon: write the whole path\n"},
+        {"~/none.mcap", "synth:room; ~ and $HOME stand for themselves in quotes"},
+        {"/tmp/a$", "or synth:room\n"},
         {"/nocamera/depth.bag", "no such file or folder, and no DRIVER:PLACE, e.g. tum:FOLDER or "
                                 "synth:room\n"},
         {"/tmp/nothing/here", "or synth:room\n"},
@@ -468,10 +475,15 @@ static void sources_that_are_called_otherwise(void **state)
         strcat(scratch.line, "\n");
         assert_true(scratch_said(&scratch, wanted));
     }
-    settings.source = "ros1bag:~/none.bag";
-    assert_int_equal(open_result(&settings), -ENOENT);
-    assert_true(scratch_said(&scratch, "source 'ros1bag:~/none.bag': ~ stands for itself behind a "
-                                       "colon"));
+    static const char *const unexpanded[] = {"ros1bag:~/none.bag", "mcap:$HOME/none.mcap",
+                                             "tum:${HOME}/none"};
+    for (size_t i = 0; i < sizeof unexpanded / sizeof *unexpanded; i++) {
+        settings.source = unexpanded[i];
+        assert_int_equal(open_result(&settings), -ENOENT);
+        snprintf(wanted, sizeof wanted, "source '%s': no such place; ~ and $HOME stand",
+                 settings.source);
+        assert_true(scratch_said(&scratch, wanted));
+    }
 }
 
 // A recording that is there, as a folder or a file, by its path alone.
