@@ -127,6 +127,37 @@ bool ros_publishes(int32_t publications, const struct ros_participant *participa
     return one.found;
 }
 
+struct hash_search {
+    const struct ros_participant *own;
+    const char *topic, *type_hash;
+    struct ros_publisher_count count;
+};
+
+static bool count_publisher(void *user, const dds_builtintopic_endpoint_t *endpoint)
+{
+    struct hash_search *search = user;
+    void *data = NULL;
+    size_t n = 0;
+    if (strcmp(endpoint->topic_name, search->topic) != 0 ||
+        memcmp(endpoint->participant_key.v, search->own->guid, sizeof search->own->guid) == 0)
+        return false;
+    const bool is_same = dds_qget_userdata(endpoint->qos, &data, &n) && n > 0 &&
+                         memmem(data, n, search->type_hash, strlen(search->type_hash));
+    dds_free(data);
+    search->count.n_same += is_same;
+    search->count.n_other += !is_same;
+    return false;
+}
+
+struct ros_publisher_count ros_count_publishers(int32_t publications,
+                                                const struct ros_participant *own,
+                                                const char *topic, const char *type_hash)
+{
+    struct hash_search search = {.own = own, .topic = topic, .type_hash = type_hash};
+    each_publisher(publications, count_publisher, &search);
+    return search.count;
+}
+
 // ROS 2's name of a topic of images or, else, of camera infos; NULL: it is none.
 static const char *name_of(const dds_builtintopic_endpoint_t *endpoint, bool is_image)
 {

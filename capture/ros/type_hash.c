@@ -17,6 +17,8 @@ const char *ros_type_hash(const char *type)
          HASH("5a8a36efb05fb25070fa0fb3810290c0e6cd4862b54a8fb975a1ee8dc55a333e")},
         {"nav_msgs::msg::dds_::Odometry_",
          HASH("3cc97dc7fb7502f8714462c526d369e35b603cfc34d946e3f2eda2766dfec6e0")},
+        {"rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_",
+         HASH("91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e")},
         {"sensor_msgs::msg::dds_::CameraInfo_",
          HASH("b3dfd68ff46c9d56c80fd3bd4ed22c7a4ddce8c8348f2f59c299e73118e7e275")},
         {"sensor_msgs::msg::dds_::CompressedImage_",

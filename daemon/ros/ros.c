@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture/ros/dds.h"
+#include "capture/ros/node_info.h"
 #include "daemon/ros/other_publishers.h"
 #include "daemon/ros/state.h"
 #include "proto/clock.h"
@@ -100,6 +101,7 @@ static void write_waiting(struct ros *ros)
         if (has_health) {
             ros_write_health(ros, source, &health);
             look_for_others(ros);
+            ros_node_info_update(ros->node);
         }
     }
 }
@@ -215,6 +217,31 @@ static int open_writers(struct ros *ros)
     return err;
 }
 
+// All writers are of one node, /posed or NAMESPACE/posed.
+static int open_node(struct ros *ros)
+{
+    dds_entity_t writers[3 + 3 * (ROS_MAX_SOURCES + 1)];
+    char node_namespace[sizeof ros->prefix + 1];
+    size_t n = 0;
+    writers[n++] = ros->tf;
+    writers[n++] = ros->tf_static;
+    writers[n++] = ros->diagnostics;
+    for (uint32_t i = 0; i < n_odoms(ros); i++)
+        writers[n++] = ros->sources[i].odom;
+    for (uint32_t i = 0; i < ros->n_sources; i++) {
+        writers[n++] = ros->sources[i].image;
+        writers[n++] = ros->sources[i].info;
+    }
+    const int n_prefix = (int)strlen(ros->prefix);
+    snprintf(node_namespace, sizeof node_namespace, "/%.*s", n_prefix > 0 ? n_prefix - 1 : 0,
+             ros->prefix);
+    const int err =
+        ros_node_info_create(&ros->node, ros->participant, node_namespace, "posed", writers, n);
+    if (err)
+        log_to(&ros->log, LOG_LEVEL_ERROR, "ROS 2: ros_discovery_info: %s", strerror(-err));
+    return err;
+}
+
 static int start_thread(struct ros *ros)
 {
     sigset_t all, old; // signals are the process's business
@@ -229,6 +256,7 @@ static void free_ros(struct ros *ros)
 {
     if (ros->participant > 0)
         dds_delete(ros->participant);
+    ros_node_info_destroy(&ros->node);
     pthread_mutex_destroy(&ros->lock);
     sem_destroy(&ros->wake);
     for (uint32_t i = 0; i < ros->n_sources; i++)
@@ -332,6 +360,8 @@ int ros_create(struct ros **out, const struct ros_settings *settings)
         ros->publishers = ros_watch_publishers(ros->participant);
     if (!err)
         err = open_writers(ros);
+    if (!err)
+        err = open_node(ros);
     if (!err) {
         ros_write_static(ros);
         err = start_thread(ros);

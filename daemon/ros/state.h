@@ -51,8 +51,9 @@ struct ros {
     bool has_rig;    // behind the sources there is one more, of the odom alone
     char prefix[40]; // of topics: "robot1/", or ""
     dds_entity_t participant, publishers, tf, tf_static, diagnostics;
-    bool has_warned;      // of another publisher; the thread's
-    struct rig_tf rig_tf; // the thread's; of the first camera and those that are carried
+    struct ros_node_info *node; // the thread's
+    bool has_warned;            // of another publisher; the thread's
+    struct rig_tf rig_tf;       // the thread's; of the first camera and those that are carried
     struct rig_tf_camera *rig_cameras;
 
     pthread_t thread;

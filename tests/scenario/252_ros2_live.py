@@ -258,6 +258,24 @@ def check_several(python):
         check(len(got["odom"]) > 10 and len(got["tf"]) > 10, f"{names}: {got}")
 
 
+def check_node(python):
+    """The node of all topics, for programs of ROS that know its type, and no word to others."""
+    for namespace in ("", "/two/b"):
+        daemon = harness.Daemon("synth:room-still", "--loop", "--set", "ros.publish=true", "--set",
+                                f"ros.domain={DOMAIN}", "--set", "tracker.iterations=1,1,1",
+                                "--set", f"ros.namespace={namespace}", speed=1, collect=False)
+        run = subprocess.run([python, harness.SOURCE + "/tests/scenario/ros_node_peer.py",
+                              str(DOMAIN)], stdout=subprocess.PIPE, text=True)
+        daemon.stop()
+        check(run.returncode == 0, "the peer failed")
+        before = f"rt{namespace}/"
+        topics = sorted(before + name for name in
+                        ("diagnostics", "odom", "posed/depth/camera_info", "posed/depth/image_raw",
+                         "tf", "tf_static"))
+        node = [namespace or "/", "posed", topics]
+        check(json.loads(run.stdout) == [None, node, None, node], f"{run.stdout}, not {node}")
+
+
 def check_lost(python):
     """A camera that is covered and then sees another place: tf says nothing of it while it is lost,
     and the new epoch is told of and is anywhere in odom, until a reset is asked for."""
@@ -393,6 +411,7 @@ def scenario():
     check_lost(python)
     check_rig(python)
     check_several(python)
+    check_node(python)
     check_localhost(python)
     check_log()
     nobody = start("/nowhere")

@@ -163,3 +163,22 @@ def stamp(time_ns):
 
 def ns(header):
     return header.stamp.sec * 10**9 + header.stamp.nanosec
+
+
+@ros("rmw_dds_common", "Gid")
+class Gid:
+    data: array[uint8, 16]
+
+
+@ros("rmw_dds_common", "NodeEntitiesInfo")
+class NodeEntitiesInfo:
+    node_namespace: str
+    node_name: str
+    reader_gid_seq: sequence[Gid]
+    writer_gid_seq: sequence[Gid]
+
+
+@ros("rmw_dds_common", "ParticipantEntitiesInfo")
+class ParticipantEntitiesInfo:
+    gid: Gid
+    node_entities_info_seq: sequence[NodeEntitiesInfo]

@@ -36,6 +36,12 @@ static const struct {
      "MSG: diagnostic_msgs/DiagnosticStatus\nbyte level\nstring name\nstring message\n"
      "string hardware_id\ndiagnostic_msgs/KeyValue[] values\n"
      "MSG: diagnostic_msgs/KeyValue\nstring key\nstring value\n"},
+    {"rmw_dds_common/msg/ParticipantEntitiesInfo",
+     "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo_",
+     "rmw_dds_common/Gid gid\nrmw_dds_common/NodeEntitiesInfo[] node_entities_info_seq\n"
+     "MSG: rmw_dds_common/Gid\nchar[16] data\n"
+     "MSG: rmw_dds_common/NodeEntitiesInfo\nstring<=256 node_namespace\nstring<=256 node_name\n"
+     "rmw_dds_common/Gid[] reader_gid_seq\nrmw_dds_common/Gid[] writer_gid_seq\n"},
 };
 
 // "std_msgs/Header" -> std_msgs/msg/Header
@@ -50,25 +56,29 @@ static int id_of(const char *type, size_t n)
     static const struct {
         const char *name;
         int id;
-    } ids[] = {{"uint8", 3}, {"int32", 6}, {"uint32", 7}, {"float64", 11},
-               {"bool", 15}, {"byte", 16}, {"string", 17}};
+    } ids[] = {{"uint8", 3},    {"char", 3},  {"int32", 6}, {"uint32", 7},
+               {"float64", 11}, {"bool", 15}, {"byte", 16}, {"string", 17}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (strlen(ids[i].name) == n && strncmp(ids[i].name, type, n) == 0)
             return ids[i].id;
     return 1; // another message
 }
 
-// "float64[36] covariance": an array's id is 48 more, a sequence's 144.
+// "float64[36] covariance": an array's id is 48 more, a sequence's 144; "string<=256 name": a
+// bounded string's is 4 more.
 static void write_field(FILE *out, const char *line)
 {
-    const size_t n_type = strcspn(line, "[ ");
-    const int id = id_of(line, n_type);
+    size_t n_type = strcspn(line, "[< ");
+    const bool is_bounded = line[n_type] == '<';
+    const int id = id_of(line, n_type) + 4 * is_bounded;
+    const int string_capacity = is_bounded ? atoi(line + n_type + 2) : 0;
+    n_type += strcspn(line + n_type, "[ ");
     const bool is_many = line[n_type] == '[';
     const int capacity = is_many ? atoi(line + n_type + 1) : 0;
     const char *name = strchr(line, ' ') + 1;
     fprintf(out, "{\"name\": \"%.*s\", \"type\": {\"type_id\": %d, \"capacity\": %d, ",
             (int)strcspn(name, "\n"), name, id + (is_many ? capacity ? 48 : 144 : 0), capacity);
-    fputs("\"string_capacity\": 0, \"nested_type_name\": \"", out);
+    fprintf(out, "\"string_capacity\": %d, \"nested_type_name\": \"", string_capacity);
     if (id == 1)
         write_name(out, line, n_type);
     fputs("\"}}", out);
