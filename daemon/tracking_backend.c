@@ -566,6 +566,8 @@ static int fuse(struct backend *backend, const struct track_result *result, doub
                      result->state == TRACK_STATE_LOST ? backend->until_ns : backend->due_ns);
     if (!error && backend->map && (by_keyframe || is_fused(backend, result)))
         error = map_follow(backend->map, backend->track, result);
+    else if (backend->map && result->new_keyframe)
+        map_expect_view(backend->map);
     if (searched || result->state == TRACK_STATE_LOST)
         backend->search_ns = clock_monotonic_ns() - began_ns;
     if (!error && backend->window && !by_keyframe && track_is_found(backend->track)) {

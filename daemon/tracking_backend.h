@@ -41,9 +41,10 @@ void backend_close(struct backend **backend);
 // the frame loop has time to wait for the keyframes beside it (INT64_MAX: as long as it takes; what
 // is not there by then enters later, and a lost frame that needs it is not looked for). At the
 // least effort keyframes come after more motion and are waited for by lost frames alone, and of
-// frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map. due_ns: when the next
-// frame comes, likewise; a loaded map is searched in what is left until then (map_set_time), a lost
-// camera until until_ns, in the map and among the keyframes in turn.
+// frames that have a pose every BACKEND_FUSE_EVERY-th goes into the map, which is told of the
+// tracker's keyframes among the others. due_ns: when the next frame comes, likewise; a loaded map
+// is searched in what is left until then (map_set_time), a lost camera until until_ns, in the map
+// and among the keyframes in turn.
 void backend_set_effort(struct backend *backend, enum track_effort effort, int64_t until_ns,
                         int64_t due_ns);
 

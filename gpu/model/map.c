@@ -43,6 +43,7 @@ struct map {
     bool told_is_far;    // likewise
     bool was_refused;    // new places, when it was asked last
     uint32_t n_taken;    // frames
+    bool expects_view;   // a keyframe of the tracker has no view yet
 
     bool is_loaded, is_searching;
     bool holds_loaded;      // is_loaded, or it was given up and is still there
@@ -93,6 +94,11 @@ void map_destroy(struct map **map)
     model_destroy(&(*map)->model);
     free(*map);
     *map = NULL;
+}
+
+void map_expect_view(struct map *map)
+{
+    map->expects_view = true;
 }
 
 void map_set_time(struct map *map, int64_t until_ns)
@@ -407,8 +413,9 @@ static int fuse(struct map *map, const struct gpu_frame *frame, const struct tra
     const struct se3 T = map->is_loaded ? se3_compose(&map->T_map_odom, &result->T_odom_camera)
                                         : result->T_odom_camera;
     int rc = take_in(map, frame, &T);
-    if (rc == 0 && result->new_keyframe)
+    if (rc == 0 && map->expects_view)
         rc = relocalise_add(map->relocaliser, frame, &T);
+    map->expects_view = map->expects_view && rc < 0;
     return rc;
 }
 
@@ -418,6 +425,7 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     bool sees = result->state == TRACK_STATE_TRACKING ||
                 (result->state == TRACK_STATE_INIT && result->reason == TRACK_REASON_FIRST_FRAME);
     int rc = 0;
+    map->expects_view = map->expects_view || result->new_keyframe;
     if (map->is_searching) {
         track_set_view(track, NULL, NULL); // what was seen before is of another place
         return sees && frame ? search(map, track, result) : 0;

@@ -58,6 +58,10 @@ void map_destroy(struct map **map);
 __attribute__((warn_unused_result)) int map_follow(struct map *map, struct track *track,
                                                    const struct track_result *result);
 
+// The tracker has a new keyframe, with a frame that map_follow is not called for: the next one that
+// is taken in is kept in its place, as a view to find a camera by.
+void map_expect_view(struct map *map);
+
 // Until when map_follow, from now on, may look for a camera, CLOCK_MONOTONIC; at first INT64_MAX:
 // as long as it takes, with a recording the same each time. Else a frame is looked for in parts,
 // beside those that come after it: what fits in, of a lost frame one part at least, of others one

@@ -36,6 +36,11 @@ int map_follow(struct map *map, struct track *track, const struct track_result *
     return 0;
 }
 
+void map_expect_view(struct map *map)
+{
+    map->n_expected++;
+}
+
 void map_set_time(struct map *map, int64_t until_ns)
 {
     map->until_ns = until_ns;

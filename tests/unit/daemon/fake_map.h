@@ -12,7 +12,8 @@ struct map {
     bool finds;        // map_follow tells the tracker where it is
     bool stays_hidden; // it does not find the camera
     unsigned n_followed;
-    int64_t until_ns; // of map_set_time
+    unsigned n_expected; // of map_expect_view
+    int64_t until_ns;    // of map_set_time
     struct se3 T_map_odom;
 };
 

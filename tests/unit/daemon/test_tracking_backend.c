@@ -483,6 +483,34 @@ static void the_least_effort_keeps_keyframes(void **state)
     backend_close(&backend);
 }
 
+// The least effort takes every fourth frame into the map: keyframes of the tracker among the others
+// are told to it.
+static void the_least_effort_tells_keyframes_to_the_map(void **state)
+{
+    (void)state;
+    struct track_result result;
+    double moved_m;
+    memset(&config, 0, sizeof config);
+    strcpy(config.map_folder, "maps");
+    struct backend *backend = open_configured();
+    for (enum track_effort effort = TRACK_EFFORT_FULL; effort <= TRACK_EFFORT_LEAST; effort++) {
+        backend_set_effort(backend, effort, 1000, 900);
+        fake_map.n_followed = fake_map.n_expected = 0;
+        for (unsigned i = 0; i < 8; i++) {
+            assert_int_equal(track(backend, &result), 0);
+            result.state = TRACK_STATE_TRACKING;
+            result.new_keyframe = true;
+            assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+            result.new_keyframe = false;
+            assert_int_equal(backend_fuse(backend, &result, &moved_m), 0);
+        }
+        const unsigned n = effort == TRACK_EFFORT_LEAST ? 2 : 8;
+        assert_int_equal(fake_map.n_followed, 2 * n);
+        assert_int_equal(fake_map.n_expected, 8 - n);
+    }
+    backend_close(&backend);
+}
+
 // A loaded map is searched with each frame until the next one is due, also with the least effort,
 // which takes every fourth into a map that was found. A lost camera is looked for among the
 // keyframes and in the map in turn, for longer; where time does not count, in both each time.
@@ -816,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_is_no_new_frame),
         cmocka_unit_test(a_repeated_image_is_called_so),
         cmocka_unit_test(the_least_effort_keeps_keyframes),
+        cmocka_unit_test(the_least_effort_tells_keyframes_to_the_map),
         cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
         cmocka_unit_test(a_find_of_the_map_is_told_the_keyframes),
         cmocka_unit_test(a_result_that_moves_the_camera_is_told),

@@ -52,6 +52,32 @@ static void the_first_frame_is_a_keyframe(void **state)
     assert_int_equal(n_added, 1);
 }
 
+// A keyframe of the tracker that is not taken in has its view with the next frame that is: else
+// a camera would be found in the map by next to nothing where a machine is slow.
+static void a_keyframe_that_is_not_taken_in_has_a_view_too(void **state)
+{
+    (void)state;
+    const struct se3 T = moved(0.2, 0), later = moved(0.3, 0);
+    const struct track_result doubtful = {.state = TRACK_STATE_DEGRADED,
+                                          .reason = TRACK_REASON_DEGENERATE,
+                                          .T_odom_camera = T,
+                                          .new_keyframe = true,
+                                          .map_epoch = 1};
+    tracked(0);
+    assert_int_equal(n_added, 0);
+    map_expect_view(map);
+    tracked(0.3);
+    assert_int_equal(n_added, 1);
+    assert_pose(&T_added, &later);
+    tracked(0.4);
+    assert_int_equal(n_added, 1);
+    assert_int_equal(map_follow(map, &track, &doubtful), 0);
+    assert_int_equal(n_added, 1);
+    tracked(0.5);
+    tracked(0.6);
+    assert_int_equal(n_added, 2);
+}
+
 static void what_comes_next_is_seen(void **state)
 {
     (void)state;
@@ -325,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(frames_that_are_surely_there_are_taken_in),
         TEST(the_first_frame_is_a_keyframe),
+        TEST(a_keyframe_that_is_not_taken_in_has_a_view_too),
         TEST(what_comes_next_is_seen),
         TEST(an_epoch_is_a_map),
         TEST(a_lost_camera_is_looked_for_in_parts),
