@@ -28,9 +28,9 @@ struct header {
     uint32_t width_px, height_px, block_edge;
     double fx_px, fy_px, cx_px, cy_px;
     double voxel_m, truncation_m, unit_m;
-    uint32_t zero_1, n_cells;
+    uint32_t dropped_permille, n_cells;
     uint32_t keyframes_crc, blocks_crc;
-    uint32_t zero_2, header_crc;
+    uint32_t zero, header_crc;
 };
 _Static_assert(sizeof(struct header) == 128 && offsetof(struct header, header_crc) == 124,
                "as map_saved.h has it");
@@ -76,6 +76,7 @@ static struct header make_header(const struct map_saved_place *place,
         .voxel_m = (double)place->model.voxel_m,
         .truncation_m = model_truncation_m(&place->model),
         .unit_m = MODEL_UNIT_M,
+        .dropped_permille = (uint32_t)(contents->dropped * 1000 + 0.5f),
         .n_cells = DEPTH_CELLS,
         .keyframes_crc =
             unzip_crc32(contents->keyframes, (size_t)keyframes_bytes(contents->n_keyframes)),
@@ -177,7 +178,8 @@ static int check_header(const struct header *h, uint64_t n_bytes, char *out_erro
     const uint64_t n_wanted =
         sizeof *h + keyframes_bytes(h->n_keyframes) + blocks_bytes(h->n_blocks);
     if (h->n_keyframes > RELOCALISE_MAX_KEYFRAMES || h->n_bytes != n_wanted ||
-        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != DEPTH_CELLS || h->unit_m != MODEL_UNIT_M)
+        h->block_edge != MODEL_BLOCK_EDGE || h->n_cells != DEPTH_CELLS ||
+        h->unit_m != MODEL_UNIT_M || h->dropped_permille > 1000)
         return refuse(out_error, -EBADMSG, "damaged: its counts contradict each other");
     if (h->n_bytes != n_bytes)
         return refuse(out_error, -EBADMSG, "%s: %llu bytes instead of %llu; take another copy",
@@ -288,6 +290,7 @@ static int read_parts(FILE *file, uint64_t n_bytes, const struct map_saved_place
     if (rc < 0)
         return rc;
     out->epoch = h.epoch;
+    out->dropped = (float)h.dropped_permille / 1000;
     out->keyframes =
         get(file, keyframes_bytes(h.n_keyframes), h.keyframes_crc, "keyframes", &rc, out_error);
     if (rc == 0)

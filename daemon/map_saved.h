@@ -16,7 +16,8 @@
 //   80   8      voxel [m], double
 //   88   8      truncation: half the band of distances around a surface at 1 m [m], double
 //   96   8      unit of a stored distance [m], double: 4e-6
-//   104  4      zero
+//   104  4      of 1000 frames while it was made so many were dropped or damaged; 0: none, or not
+//               known
 //   108  4      cells of a keyframe: 192 (16 x 12)
 //   112  4      CRC-32 (that of PNG) of the keyframes
 //   116  4      CRC-32 of the blocks

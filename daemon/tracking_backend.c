@@ -51,6 +51,9 @@ struct backend {
     uint64_t n_calls;         // of backend_track
     int64_t time_ns;          // of the newest of them, capture_even_ns
     uint64_t seq_base;        // of them, before this tracker
+    // Of the epoch: frames, and those among them that never came to the tracker.
+    uint64_t n_epoch, n_epoch_dropped;
+    float loaded_dropped; // map_contents' of the map that was loaded last
 };
 
 static void wake(void *gpu)
@@ -267,6 +270,10 @@ bool backend_ended_epoch(struct backend *backend, uint32_t *out_epoch,
 int backend_read_map(struct backend *backend, struct map_contents *out)
 {
     int error = backend->map ? map_read(backend->map, out) : -ENOTSUP;
+    if (backend->n_epoch > 0)
+        out->dropped = (float)backend->n_epoch_dropped / (float)backend->n_epoch;
+    if (out->is_loaded)
+        out->dropped = fmaxf(out->dropped, backend->loaded_dropped);
     if (error || out->is_loaded || !backend->window ||
         keyframe_window_epoch(backend->window) != out->epoch)
         return error;
@@ -291,6 +298,7 @@ int backend_load_map(struct backend *backend, const struct intrinsics *camera,
     const bool was_ending = backend->is_ending;
     end_epoch(backend);
     int error = map_load(backend->map, contents);
+    backend->loaded_dropped = error ? 0 : contents->dropped;
     if (error != -ENOSPC)
         restart(backend, &backend->T_odom_camera);
     else
@@ -497,6 +505,11 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     if (is_new_epoch) {
         end_epoch(backend);
         backend->is_ending = false;
+        backend->n_epoch = backend->n_epoch_dropped = 0;
+    }
+    if (!(frame->flags & CAPTURE_EARLY)) {
+        backend->n_epoch++;
+        backend->n_epoch_dropped += !tracked;
     }
     backend->epoch = out->map_epoch;
     out->reference_seq += backend->seq_base;

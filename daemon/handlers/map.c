@@ -14,6 +14,10 @@
 
 #define MAX_KEYFRAMES 1024 // map.keyframes
 
+// What is said of a map that a camera may not be found in. Half a turn in a room leaves 20 views.
+#define FEW_VIEWS    4
+#define MUCH_DROPPED 0.25f // of its frames
+
 bool handlers_keeps_maps(struct handlers *handlers, posed_Reply *reply)
 {
     bool is_set = handlers->config->map_folder[0];
@@ -146,6 +150,35 @@ static bool find_path(const struct handlers *handlers, posed_Reply *reply, const
     return is_plain;
 }
 
+// Behind what the message says already, where it fits.
+static void add_remark(posed_Reply *reply, const char *text)
+{
+    const size_t n = strlen(reply->message), room = sizeof reply->message - n;
+    if (strlen(text) + 2 < room)
+        snprintf(reply->message + n, room, "%s%s", n > 0 ? "; " : "", text);
+}
+
+// Why a camera may not be found in a map, for who saves it, or loads it, and for the log.
+static void remark_doubts(const struct handlers *handlers, const char *path,
+                          const struct map_contents *map, posed_Reply *reply)
+{
+    char text[160];
+    if (map->dropped >= MUCH_DROPPED) {
+        snprintf(text, sizeof text,
+                 "%.0f %% of its frames were dropped or damaged: what only these showed is not in "
+                 "it (move slower; of a recording: --speed max)",
+                 (double)map->dropped * 100);
+        add_remark(reply, text);
+    }
+    if (map->n_keyframes < FEW_VIEWS) {
+        snprintf(text, sizeof text, "few views: a camera is found in it only near where %s made",
+                 map->n_keyframes == 1 ? "that one was" : "these were");
+        add_remark(reply, text);
+    }
+    if (reply->message[0])
+        log_to(&handlers->log, LOG_LEVEL_WARNING, "%s: %s", path, reply->message);
+}
+
 void handlers_save_map(struct handlers *handlers, const struct handlers_call *call)
 {
     const char *name = call->request->what.save_map.name;
@@ -180,6 +213,7 @@ void handlers_save_map(struct handlers *handlers, const struct handlers_call *ca
         log_to(&handlers->log, LOG_LEVEL_NOTICE,
                "%s: %u blocks, %u views to find a camera by saved", path, map.n_blocks,
                map.n_keyframes);
+        remark_doubts(handlers, path, &map, reply);
         error = map_saved_sync_name(path);
         if (error)
             log_to(&handlers->log, LOG_LEVEL_WARNING,
@@ -240,6 +274,8 @@ void handlers_load_map(struct handlers *handlers, const struct handlers_call *ca
         else
             reply->what.load_map = (posed_MapLoaded){
                 .next_seq = answer.next_seq, .blocks = map.n_blocks, .keyframes = map.n_keyframes};
+        if (!answer.error)
+            remark_doubts(handlers, path, &map, reply);
     }
     map_contents_free(&map);
 }

@@ -33,6 +33,7 @@ struct map_contents {
     uint32_t epoch;      // in which it was made
     bool is_loaded;      // of map_read: or was, and nothing has taken its place yet
     uint32_t n_left_out; // map_n_left_out; not saved
+    float dropped;       // share of its frames that never came; the caller's, who knows
     // Where odom lies in it, and what takes it from odom to where its keyframes agree; not saved.
     struct se3 T_map_odom;
     struct deformation_field correction;

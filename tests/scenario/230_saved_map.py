@@ -5,6 +5,7 @@ what cannot be loaded is refused with the reason while the present map stays."""
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import struct
@@ -206,6 +207,37 @@ def check_full():
     os.remove(FOLDER + "/full.map")
 
 
+def check_doubtful():
+    """Where a camera may not be found in a map, who saves it and who loads it are told."""
+    few = "few views: a camera is found in it only near where that one was made"
+    much = r"\d\d % of its frames were dropped or damaged"
+    daemon = start("synth:room")
+    daemon.step(1)
+    said = ctl(daemon, 0, "save", "one")
+    check(few in said.stderr and "one.map: " + few in daemon.log(), said)
+    check(few in ctl(daemon, 0, "load", "one").stderr and daemon.log().count(few) == 2, "loaded")
+    daemon.stop()
+    # Full work on each frame, which come faster than any machine does it.
+    hurried = start("synth:room-calm", "--set", "tracker.adapt=false", "--set",
+                    "tracker.iterations=30,5,4", "--set", "tracker.early_stop=false", "--set",
+                    "gpu.threads=1")
+    hurried.step(1)
+    hurried.request(replay=requests.Replay(action=requests.Replay.RATE, rate=12))
+    hurried.request(replay=requests.Replay(action=requests.Replay.RESUME))
+    hurried.wait_for(lambda: len(hurried.poses) > 100, "frames")
+    hurried.request(replay=requests.Replay(action=requests.Replay.PAUSE))
+    said = ctl(hurried, 0, "save", "hurried")
+    check(re.search(much, said.stderr) and re.search("hurried.map: " + much, hurried.log()), said)
+    hurried.stop()
+    daemon = start("synth:room-calm")
+    daemon.step(2)
+    check(re.search(much, ctl(daemon, 0, "load", "hurried").stderr), daemon.log())
+    check(not ctl(daemon, 0, "load", "room").stderr, "nothing is to be said of a good one")
+    daemon.stop()
+    for name in ("one", "hurried"):
+        os.remove(f"{FOLDER}/{name}.map")
+
+
 def check_full_of_nothing():
     """Less memory than a frame needs: no file comes of it, and all say why."""
     surface = harness.SCRATCH + "/none.ply"
@@ -324,6 +356,7 @@ def scenario():
     daemon.stop()
     check_other_settings()
     check_full()
+    check_doubtful()
     check_full_of_nothing()
     check_found(truth)
     check_overtaken()

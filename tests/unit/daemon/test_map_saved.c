@@ -25,6 +25,7 @@ static char folder[] = "/tmp/posed-map-XXXXXX", path[64];
 static struct model_block blocks[N_BLOCKS];
 static struct relocalise_keyframe keyframes[N_KEYFRAMES];
 static const struct map_contents contents = {.epoch = 77,
+                                             .dropped = 0.417f,
                                              .blocks = blocks,
                                              .n_blocks = N_BLOCKS,
                                              .keyframes = keyframes,
@@ -80,6 +81,7 @@ static void test_round_trip(void **state)
     write_good();
     assert_int_equal(map_saved_read(path, &place, &out, why), 0);
     assert_int_equal(out.epoch, 77);
+    assert_true(out.dropped == 0.417f);
     assert_int_equal(out.n_blocks, N_BLOCKS);
     assert_int_equal(out.n_keyframes, N_KEYFRAMES);
     assert_memory_equal(out.blocks, blocks, sizeof blocks);
@@ -173,7 +175,7 @@ static void test_impossible(void **state)
     const int32_t far = 1 << 20;
     const float infinite = INFINITY;
     const double two = 2, not_finite = NAN;
-    const uint32_t many = 1 << 30;
+    const uint32_t many = 1 << 30, more_than_all = 1001;
     const struct {
         long at;
         const void *bytes;
@@ -181,6 +183,7 @@ static void test_impossible(void **state)
     } changes[] = {
         {24, &many, 4},
         {28, &many, 4},
+        {104, &more_than_all, 4},
         {HEADER_BYTES, &two, 8},             // no rotation
         {HEADER_BYTES + 72, &not_finite, 8}, // no position
         {HEADER_BYTES + 96, &infinite, 4},   // no depth

@@ -511,6 +511,40 @@ static void the_least_effort_tells_keyframes_to_the_map(void **state)
     backend_close(&backend);
 }
 
+// A copy of the map tells which share of its epoch's frames never came to the tracker, not counting
+// those from before the start; of a loaded one what the file said, where that is more.
+static void a_map_tells_what_was_dropped(void **state)
+{
+    (void)state;
+    const struct capture_frame late = {.flags = CAPTURE_LATE}, damaged = {.flags = CAPTURE_DAMAGED},
+                               early = {.flags = CAPTURE_LATE | CAPTURE_EARLY};
+    const struct map_contents saved = {.dropped = 0.75f};
+    const struct se3 T = se3_identity();
+    struct track_result result;
+    struct map_contents copy = {0};
+    memset(&config, 0, sizeof config);
+    strcpy(config.map_folder, "maps");
+    struct backend *backend = open_configured();
+    assert_int_equal(backend_track(backend, &early, false, &result), 0);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_true(copy.dropped == 0);
+    assert_int_equal(backend_track(backend, &late, false, &result), 0);
+    assert_int_equal(backend_track(backend, &damaged, false, &result), 0);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_true(copy.dropped == 0.5f);
+    backend_reset(backend, &T);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_true(copy.dropped == 0);
+    assert_int_equal(backend_load_map(backend, &source.info.camera, &saved), 0);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_true(copy.dropped == 0.75f);
+    backend_close(&backend);
+}
+
 // A loaded map is searched with each frame until the next one is due, also with the least effort,
 // which takes every fourth into a map that was found. A lost camera is looked for among the
 // keyframes and in the map in turn, for longer; where time does not count, in both each time.
@@ -845,6 +879,7 @@ int main(void)
         cmocka_unit_test(a_repeated_image_is_called_so),
         cmocka_unit_test(the_least_effort_keeps_keyframes),
         cmocka_unit_test(the_least_effort_tells_keyframes_to_the_map),
+        cmocka_unit_test(a_map_tells_what_was_dropped),
         cmocka_unit_test(who_looks_for_a_lost_camera_is_told),
         cmocka_unit_test(a_find_of_the_map_is_told_the_keyframes),
         cmocka_unit_test(a_result_that_moves_the_camera_is_told),
