@@ -10,6 +10,7 @@
 
 #include "capture/driver.h"
 #include "capture/explain_source.h"
+#include "capture/overrides.h"
 #include "capture/plausible.h"
 #include "capture/probe.h"
 #include "capture/recognise.h"
@@ -127,16 +128,6 @@ static const char *name_of_driver(size_t i)
     return i < N_DRIVERS ? drivers[i]->name : NULL;
 }
 
-static void apply_overrides(struct capture_info *info, const struct capture_settings *settings)
-{
-    struct intrinsics *camera = &info->camera;
-    camera->fx_px = settings->fx_px != 0 ? settings->fx_px : camera->fx_px;
-    camera->fy_px = settings->fy_px != 0 ? settings->fy_px : camera->fy_px;
-    camera->cx_px = settings->cx_px != 0 ? settings->cx_px : camera->cx_px;
-    camera->cy_px = settings->cy_px != 0 ? settings->cy_px : camera->cy_px;
-    info->units_per_m = settings->depth_scale != 0 ? settings->depth_scale : info->units_per_m;
-}
-
 static int open_recording(struct capture *capture, const struct capture_settings *settings)
 {
     int err =
@@ -216,7 +207,7 @@ int capture_open(struct capture **out, const struct capture_settings *settings)
         goto fail;
     if (!info->description[0])
         snprintf(info->description, sizeof info->description, "%s:%s", driver->name, location);
-    apply_overrides(info, settings);
+    overrides_apply(info, settings);
     err = info->live ? probe_intrinsics(info, settings) : open_recording(capture, settings);
     if (err)
         goto fail;
@@ -230,7 +221,7 @@ fail:
 static void recalibrate(struct capture *capture)
 {
     capture->driver->recalibrate(capture->state, &capture->info);
-    apply_overrides(&capture->info, &capture->settings);
+    overrides_apply(&capture->info, &capture->settings);
     int implausible =
         plausible_intrinsics(&capture->info.camera, &capture->settings.log, LOG_LEVEL_WARNING);
     (void)implausible; // it is in the log, and no reason to end what runs
@@ -299,6 +290,11 @@ void capture_interrupt(struct capture *capture)
 const struct capture_info *capture_info(const struct capture *capture)
 {
     return &capture->info;
+}
+
+void capture_tell_overrides(const struct capture *capture, const struct log_sink *log)
+{
+    overrides_tell(&capture->info, &capture->settings, log);
 }
 
 bool capture_info_is_same_camera(const struct capture_info *a, const struct capture_info *b)

@@ -69,6 +69,15 @@ struct capture_settings {
     struct log_sink log;
 };
 
+// What the source itself says of its camera: the values before overrides.
+struct capture_told {
+    struct intrinsics camera;
+    double units_per_m;
+    // What in it says so, a file or a topic; "" = nothing does, the values are a default.
+    char camera_by[96], units_by[96];
+    bool units_are_usual; // those of the format, which some write with another unit
+};
+
 struct capture_info {
     char driver[16];
     char description[256];    // one line for the log, names the location
@@ -76,9 +85,10 @@ struct capture_info {
     struct intrinsics camera; // after overrides
     double units_per_m;       // after overrides
     double float_per_m;       // of images that are floats in their source, there; 0: they are none
-    bool live;                // a camera: no end of its own, no pacing
-    uint64_t n_frames;        // frames that a full replay delivers, 0 = unknown
-    int64_t period_ns;        // median frame period, 0 = unknown
+    struct capture_told told;
+    bool live;         // a camera: no end of its own, no pacing
+    uint64_t n_frames; // frames that a full replay delivers, 0 = unknown
+    int64_t period_ns; // median frame period, 0 = unknown
     // Kinect, of the device itself: const_shift, pixel size [mm], reference plane [cm], emitter
     // [cm] (see capture/kinect/disparity.h); 0 when the source does not tell
     double zero_plane[4];
@@ -213,6 +223,10 @@ void capture_interrupt(struct capture *capture);
 
 // Changes only within a capture_read that returns CAPTURE_RECALIBRATED: for the thread that reads.
 const struct capture_info *capture_info(const struct capture *capture);
+
+// Warns of settings that contradict what the source says of its camera (overrides.h). The reader's
+// thread.
+void capture_tell_overrides(const struct capture *capture, const struct log_sink *log);
 
 // Whether both have the same intrinsics, units and zero plane.
 bool capture_info_is_same_camera(const struct capture_info *a, const struct capture_info *b);

@@ -24,6 +24,7 @@ struct capture_driver {
     //   camera        image size (both sides 1..CAPTURE_MAX_SIDE_PX) and intrinsics of the source
     //                 itself; the overrides of the settings are applied by capture.c afterwards
     //   units_per_m   likewise
+    //   told          camera_by, units_by, units_are_usual
     //   n_frames      recordings: frames in the recording, > 0
     //   live          true for the second kind
     //   description   optional; capture.c writes "<name>:<location>" when left empty

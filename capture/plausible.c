@@ -16,9 +16,10 @@
 // Share of the gaps: 0.73 and more on a Kinect's frames, 0.6 at most on rendered depth.
 #define LEAST_REGULAR     0.7
 // The camera's depth may be its infrared camera's (f 570 to 600) or one simulated with the colour
-// camera's focal length (525): the size of steps is 0.97 to 1.11 of the usual.
-#define SCALE_MIN         0.9
-#define SCALE_MAX         1.2
+// camera's focal length (525): the size of steps is 0.97 to 1.11 of the usual. So a scale
+// that makes distances a tenth too long is seen, one that makes them a tenth too short is not.
+#define SCALE_MIN         0.93
+#define SCALE_MAX         1.16
 #define FRAMES_AGREE      0.08 // of the median of the frames
 #define LEAST_FRAMES      3
 // Focal lengths of such cameras at a width of 640 pixels, calibrated by many hands: 517 to 541 of

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/config/origins.h"
 #include "daemon/map_export.h"
 #include "daemon/notify.h"
 #include "daemon/signals.h"
@@ -42,6 +43,14 @@ static void log_camera(const struct capture_info *info, const struct log_sink *s
            "camera: %ux%u, fx %g, fy %g, cx %g, cy %g, %g depth units per metre", camera->width_px,
            camera->height_px, camera->fx_px, camera->fy_px, camera->cx_px, camera->cy_px,
            info->units_per_m);
+}
+
+// With where each of them was set.
+static void tell_overrides(const struct camera *camera)
+{
+    struct origins origins = {&camera->config, NULL, camera->sink};
+    const struct log_sink log = origins_log(&origins);
+    capture_tell_overrides(camera->capture, &log);
 }
 
 static int open_capture(struct camera *camera)
@@ -102,6 +111,7 @@ enum camera_error camera_open(struct camera *camera, const struct config *config
     if (error)
         return error == -EINTR ? CAMERA_STOPPED : CAMERA_NO_SOURCE;
     log_camera(capture_info(camera->capture), &camera->sink);
+    tell_overrides(camera);
     const struct yield yield = {yield_frames_wait, &camera->yield_frames};
     const int refused =
         backend_open(&camera->backend, &camera->config, camera->capture, &yield, &camera->sink);

@@ -197,6 +197,8 @@ int images_open_driver(void **out_state, const char *location,
     if (!images)
         return -ENOMEM;
     out_info->units_per_m = default_units_per_m;
+    out_info->told.units_are_usual = true;
+    snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "the format");
     int err = images_open(images, location, &settings->log);
     if (!err)
         err = list_frames(images);

@@ -151,6 +151,11 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
         log_to(&settings->log, LOG_LEVEL_WARNING,
                "%s: no calibration, taken for the usual camera of 640x480", mcap->path);
     }
+    if (index->camera.fx_px != 0 && camera.width_px == index->width_px &&
+        camera.height_px == index->height_px)
+        snprintf(out_info->told.camera_by, sizeof out_info->told.camera_by, "its calibration");
+    if (index->units_per_m != 0)
+        snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "the file");
     bool overridden = capture_gives_camera(settings);
     if (!overridden &&
         (camera.width_px != index->width_px || camera.height_px != index->height_px)) {

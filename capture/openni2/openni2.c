@@ -419,6 +419,7 @@ static int open_openni2(void **out_state, const char *location,
     openni2->has_live = true;
     out_info->camera = openni2->camera;
     out_info->units_per_m = openni2->device_units_per_m;
+    snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "the camera");
     out_info->live = true;
     out_info->period_ns = 1000000000 / 30;
     snprintf(out_info->serial, sizeof out_info->serial, "%s", openni2->serial);

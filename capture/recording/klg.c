@@ -351,8 +351,14 @@ static int read_camera(const char *path, const struct capture_settings *settings
         return -EINVAL;
     }
     out_info->camera = camera;
-    if (units_per_m != 0)
+    snprintf(out_info->told.camera_by, sizeof out_info->told.camera_by, "%.95s",
+             slash ? slash + 1 : name);
+    if (units_per_m != 0) {
         out_info->units_per_m = units_per_m;
+        out_info->told.units_are_usual = false;
+        snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "%s",
+                 out_info->told.camera_by);
+    }
     return 0;
 }
 
@@ -381,6 +387,8 @@ static int klg_open(void **out_state, const char *location, const struct capture
     if (err)
         goto fail;
     out_info->units_per_m = KLG_UNITS_PER_M;
+    out_info->told.units_are_usual = true;
+    snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "the format");
     err = read_camera(location, settings, out_info);
     if (!err)
         err = klg_scan(klg->fd, location, &settings->log, &klg->index);

@@ -128,8 +128,11 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
         log_to(&settings->log, LOG_LEVEL_WARNING,
                "%s: camera.fy is %g, but %g in %s: of another sign it turns the images upside down",
                path, settings->fy_px, found.fy_px, name);
-    if (units_per_m != 0)
+    if (units_per_m != 0) {
         out_info->units_per_m = units_per_m;
+        out_info->told.units_are_usual = false;
+        snprintf(out_info->told.units_by, sizeof out_info->told.units_by, "%.95s", name);
+    }
     bool overridden = capture_gives_camera(settings);
     if (err == -ENOENT && !fallback_name && !overridden)
         log_to(&settings->log, LOG_LEVEL_NOTICE,
@@ -143,6 +146,11 @@ int sidecar_intrinsics(int folder, const char *path, const struct intrinsics *fa
         if (!settings->allow_implausible)
             return -ERANGE;
     }
+    // That of images of another size says nothing of these.
+    const bool is_of_size = !found.width_px || (found.width_px == camera->width_px &&
+                                                found.height_px == camera->height_px);
+    if (is_of_size && (!err || fallback_name))
+        snprintf(out_info->told.camera_by, sizeof out_info->told.camera_by, "%.95s", name);
     camera->fx_px = found.fx_px;
     camera->fy_px = found.fy_px;
     camera->cx_px = found.cx_px;

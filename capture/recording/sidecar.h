@@ -25,13 +25,13 @@ __attribute__((warn_unused_result)) int
 sidecar_print(const struct intrinsics *camera, double units_per_m, char *out, size_t n_out_bytes);
 
 // Fills in out_info->camera's focal lengths and principal point for a folder recording whose image
-// size and units_per_m (the format's default) are already there: from calibration.txt, which may
-// replace the units too, else camera-intrinsics.txt, else `fallback`. That is what the file
-// `fallback_name` says, or with NULL the format's default: then a notice says so, unless the
-// settings override all four numbers. A calibration made for another image size is refused, unless
-// the settings override all four numbers or allow_implausible is set (then it warns). Returns 0,
-// -EINVAL (malformed file), -ERANGE (other size) or a negative errno of reading, after logging the
-// reason.
+// size and units_per_m (the format's default) are already there, and who tells them: from
+// calibration.txt, which may replace the units too, else camera-intrinsics.txt, else `fallback`.
+// That is what the file `fallback_name` says, or with NULL the format's default: then a notice says
+// so, unless the settings override all four numbers. A calibration made for another image size is
+// refused, unless the settings override all four numbers or allow_implausible is set (then it
+// warns). Returns 0, -EINVAL (malformed file), -ERANGE (other size) or a negative errno of reading,
+// after logging the reason.
 __attribute__((warn_unused_result)) int sidecar_intrinsics(int folder, const char *path,
                                                            const struct intrinsics *fallback,
                                                            const char *fallback_name,

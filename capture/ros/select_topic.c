@@ -114,6 +114,8 @@ static int take_camera(const struct bag *bag, const struct capture_settings *set
         if (!settings->allow_implausible)
             return -ERANGE;
     }
+    if (info && camera.width_px == depth->width_px && camera.height_px == depth->height_px)
+        snprintf(out_info->told.camera_by, sizeof out_info->told.camera_by, "%.95s", info->name);
     camera.width_px = depth->width_px;
     camera.height_px = depth->height_px;
     out_info->camera = camera;

@@ -17,6 +17,22 @@ def posed(*arguments):
     return run.returncode, run.stdout
 
 
+def check_contradicted(driver, path):
+    """Settings that contradict the recording are said with both values, and with who set them; of
+    ROS 2 and a bare folder nobody knows the units, of that no intrinsics either."""
+    right = ["--set", "camera.depth_scale=5000"] if driver == "png" else []
+    code, text = posed(path, *right)
+    check(code == 0 and "contradicts" not in text, f"{path}: {text}")
+    code, text = posed(path, "--set", "camera.fx=600", "--set", "camera.depth_scale=4500", "--set",
+                       "capture.allow_implausible=true")
+    says = [line.split("warning: ")[1] for line in text.splitlines() if "contradicts" in line]
+    n = 0 if driver == "png" else 1 if path.endswith("ros2.mcap") else 2
+    check(code == 0 and len(says) == n, f"{path}: {text}")
+    for line, begins in zip(says, ("--set: camera.fx = 600 (there 525): contradicts ",
+                                   "--set: camera.depth_scale = 4500 units per metre: ")):
+        check(line.startswith(begins), f"{path}: {line}")
+
+
 def scenario():
     tum = harness.SCRATCH + "/tum"
     subprocess.run([harness.BINARY + "/bin/posed-synth", "room", tum, "--frames", "3"], check=True,
@@ -33,6 +49,7 @@ def scenario():
         # units of a bare folder of PNG are nobody's to know
         code, text = posed(path, "--set", "camera.depth_scale=5000")
         check(code == 0 and f"source: {driver}:{path}" in text, f"{path} is not {driver}: {text}")
+        check_contradicted(driver, path)
 
     bag = harness.SCRATCH + "/bag"
     os.mkdir(bag)

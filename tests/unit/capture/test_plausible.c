@@ -201,7 +201,7 @@ static void floats_have_a_setting_of_their_own(void **state)
 static void a_wrong_scale_is_said(void **state)
 {
     (void)state;
-    static const double wrong[] = {0.2, 0.5, 0.8, 1.25, 2, 5};
+    static const double wrong[] = {0.2, 0.5, 0.8, 0.91, 1.18, 1.25, 2, 5};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         for (int k = 0; k < 2; k++) {
             const double units_per_m = k ? 5000 : 1000;
@@ -280,7 +280,7 @@ static void real_recordings(void **state)
                       {"tum", "fr1_rpy", 5000, true},
                       {"sevenscenes", "redkitchen", 1000, true},
                       {"tum", "icl_lr_kt2", 5000, false}};
-    static const double wrong[] = {0.5, 0.8, 2, 5};
+    static const double wrong[] = {0.5, 0.8, 0.9, 1.2, 2, 5};
     if (!data) {
         print_message("SKIP: no recordings in POSED_DATA\n");
         return;
