@@ -63,10 +63,12 @@ static int wait_for_end(struct handlers *handlers, const struct handlers_call *c
 
 static void tell(struct handlers *handlers, const struct optimise_report *r)
 {
-    char text[160];
+    char text[200];
     snprintf(text, sizeof text,
-             "map optimised: %u keyframes, the farthest moved by %.1f mm and %.2f degrees%s",
-             r->n_keyframes, r->moved_m * 1e3, r->moved_rad * 57.29577951,
+             "map optimised: %u keyframes, the farthest moved by %.1f mm and %.2f degrees, %.1f mm "
+             "off what %u links say instead of %.1f%s",
+             r->n_keyframes, r->moved_m * 1e3, r->moved_rad * 57.29577951, r->apart_m * 1e3,
+             r->n_links, r->apart_before_m * 1e3,
              r->has_field ? "; the camera's own error is taken out of them" : "");
     log_to(&handlers->log, LOG_LEVEL_NOTICE, "%s", text);
     handlers_event(handlers, posed_Event_Kind_MAP_MOVED, text);
@@ -94,14 +96,20 @@ void handlers_optimise_map(struct handlers *handlers, const struct handlers_call
         handlers_fail_work(call->reply, error, NULL);
     } else {
         tell(handlers, &r);
-        call->reply->what.optimise_map = (posed_MapOptimised){.next_seq = next_seq,
-                                                              .keyframes = r.n_keyframes,
-                                                              .links = r.n_links,
-                                                              .residual_before_m = r.before,
-                                                              .residual_after_m = r.after,
-                                                              .moved_m = r.moved_m,
-                                                              .moved_rad = r.moved_rad,
-                                                              .has_own_error = r.has_field,
-                                                              .reduction = r.reduction};
+        call->reply->what.optimise_map =
+            (posed_MapOptimised){.next_seq = next_seq,
+                                 .keyframes = r.n_keyframes,
+                                 .links = r.n_links,
+                                 .residual_before_m = r.before,
+                                 .residual_after_m = r.after,
+                                 .moved_m = r.moved_m,
+                                 .moved_rad = r.moved_rad,
+                                 .has_own_error = r.has_field,
+                                 .reduction = r.reduction,
+                                 .links_before = r.n_links_before,
+                                 .apart_before_m = r.apart_before_m,
+                                 .apart_before_rad = r.apart_before_rad,
+                                 .apart_m = r.apart_m,
+                                 .apart_rad = r.apart_rad};
     }
 }

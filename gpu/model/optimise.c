@@ -138,6 +138,27 @@ static double residual_m(const struct graph *g, uint32_t *out_n)
     return *out_n ? sum / *out_n : 0;
 }
 
+// How far keyframes at these poses lie from where their links have them, mean.
+static void measure_apart(const struct graph *g, const struct se3 *T_map_camera, double *out_m,
+                          double *out_rad)
+{
+    double sum_m = 0, sum_rad = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        if (!edge_is_measured(e))
+            continue;
+        const struct se3 T_j_i = se3_between(&T_map_camera[e->j], &T_map_camera[e->i]);
+        const struct se3 off = se3_between(&e->link.T_j_i, &T_j_i);
+        const double turn_rad = se3_angle(&off);
+        sum_m += link_motion(&off) - turn_rad;
+        sum_rad += turn_rad;
+        n++;
+    }
+    *out_m = n > 0 ? sum_m / n : 0;
+    *out_rad = n > 0 ? sum_rad / n : 0;
+}
+
 // Measures every keyframe anew against its predecessor and older ones, as if it had just come and
 // were where it is thought to be. What closed a loop, or was taken over from a keyframe that went,
 // is kept where it is not measured again: without it the loop would open. So is what a camera was
@@ -191,7 +212,7 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
         before[i] = g->keyframes[i].T_map_camera;
     if (rc == 0)
         rc = graph_make_images(g);
-    out_report->before = residual_m(g, &out_report->n_links);
+    out_report->before = residual_m(g, &out_report->n_links_before);
     if (rc == 0)
         rc = learn_field(g, stop, out_report);
     // Without the camera's own error, learnt now or before, what is left is the surfaces' and the
@@ -204,13 +225,18 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
             rc = graph_adjust(g);
     }
     out_report->after = residual_m(g, &out_report->n_links);
+    if (rc == 0)
+        measure_apart(g, before, &out_report->apart_before_m, &out_report->apart_before_rad);
     for (uint32_t i = 0; i < g->n && rc == 0; i++) {
         struct se3 moved = se3_between(&before[i], &g->keyframes[i].T_map_camera);
         const double *t = moved.t_m;
         out_report->moved_m =
             fmax(out_report->moved_m, sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]));
         out_report->moved_rad = fmax(out_report->moved_rad, se3_angle(&moved));
+        before[i] = g->keyframes[i].T_map_camera;
     }
+    if (rc == 0)
+        measure_apart(g, before, &out_report->apart_m, &out_report->apart_rad);
     free(before);
     return rc;
 }

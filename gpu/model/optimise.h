@@ -17,11 +17,15 @@
 
 struct optimise_report {
     uint32_t n_keyframes, n_links; // links: the chain's not among them
-    double reduction;              // of the residual of pairs kept aside, 0: no field was learnt
-    bool has_field;                // it was worth to be taken out
-    double before, after;          // RMS of each link's pair where it alone lays it [m], mean; the
-                                   // links of `after` are measured anew, and others
-    double moved_m, moved_rad;     // of the keyframe that moved most
+    uint32_t n_links_before;
+    double reduction;     // of the residual of pairs kept aside, 0: no field was learnt
+    bool has_field;       // it was worth to be taken out
+    double before, after; // RMS of each link's pair where it alone lays it [m], mean; the
+                          // links of `after` are measured anew, and others
+    // How far keyframes lie from where the links measured anew have them, mean over these: where
+    // the keyframes were, and where they are. This says whether the map is better.
+    double apart_before_m, apart_before_rad, apart_m, apart_rad;
+    double moved_m, moved_rad; // of the keyframe that moved most
 };
 
 // `graph` is one of graph_copy's, with 3 keyframes or more; it is adjusted in place. Ends early

@@ -75,10 +75,15 @@ def scenario():
     check(cloud_of(daemon).points == before.points, "asked twice")
     said = json.loads(ctl(daemon, 0, "-o", "json").stdout)
     check(said["keyframes"] >= 5 and said["links"] >= 4, said)
+    check(said["links_before"] >= 4 and 0 < said["apart_m"] < said["apart_before_m"] < 0.1 and
+          0 < said["apart_rad"] < said["apart_before_rad"], f"not better: {said}")
     check(0 < said["residual_after_m"] < 0.02 and said["next_seq"] >= N_FRAMES, said)
     said = ctl(daemon, 0).stdout  # again
     check("keyframes adjusted, the farthest moved by" in said and
           "not how well all keyframes agree" in said, said)
+    check(any(line.startswith(("better: ", "as good as before: ", "worse than before: ")) and
+              "off where the links measured anew have them" in line
+              for line in said.splitlines()), said)
     # No frame in between: what moves is what follows the keyframes.
     after = cloud_of(daemon)
     check(after.points != before.points and after.map_from_odom != before.map_from_odom,

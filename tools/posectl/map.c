@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl map save NAME | load NAME | list | export OUT.ply | keyframes | optimise
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +10,9 @@
 #include "proto/file_suffix.h"
 #include "tools/posectl/output_look.h"
 #include "tools/posectl/posectl.h"
+
+#define DEGREES 57.29577951
+#define SAME_MM 0.1 // what keyframes move by when they are adjusted once more
 
 static posed_Reply reply;
 static const char *action, *name;
@@ -200,6 +204,30 @@ static enum posectl_exit keyframes(const struct posectl *ctl, posed_Request *req
     return result;
 }
 
+static json_t *json_optimised(const posed_MapOptimised *m)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:f}",
+                     "next_seq", (json_int_t)m->next_seq, "keyframes", (json_int_t)m->keyframes,
+                     "links_before", (json_int_t)m->links_before, "links", (json_int_t)m->links,
+                     "residual_before_m", m->residual_before_m, "residual_after_m",
+                     m->residual_after_m, "apart_before_m", m->apart_before_m, "apart_before_rad",
+                     m->apart_before_rad, "apart_m", m->apart_m, "apart_rad", m->apart_rad,
+                     "moved_m", m->moved_m, "moved_rad", m->moved_rad, "has_own_error",
+                     m->has_own_error, "reduction", m->reduction);
+}
+
+static void print_verdict(const posed_MapOptimised *m)
+{
+    const double before_mm = m->apart_before_m * 1e3, now_mm = m->apart_m * 1e3;
+    const char *verdict = m->links == 0                         ? "nothing tells: no links"
+                          : fabs(now_mm - before_mm) <= SAME_MM ? "as good as before"
+                          : now_mm < before_mm                  ? "better"
+                                                                : "worse than before";
+    printf("%s: keyframes lie %.1f mm, %.2f degrees off where the links measured anew have them, "
+           "with the poses before %.1f mm, %.2f degrees\n",
+           verdict, now_mm, m->apart_rad * DEGREES, before_mm, m->apart_before_rad * DEGREES);
+}
+
 static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *request)
 {
     request->which_what = posed_Request_optimise_map_tag;
@@ -208,22 +236,18 @@ static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *requ
         return result;
     const posed_MapOptimised *m = &reply.what.optimise_map;
     if (ctl->json) {
-        posectl_print_json(stdout,
-                           json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:f}", "next_seq",
-                                     (json_int_t)m->next_seq, "keyframes", (json_int_t)m->keyframes,
-                                     "links", (json_int_t)m->links, "residual_before_m",
-                                     m->residual_before_m, "residual_after_m", m->residual_after_m,
-                                     "moved_m", m->moved_m, "moved_rad", m->moved_rad,
-                                     "has_own_error", m->has_own_error, "reduction", m->reduction),
-                           false);
+        posectl_print_json(stdout, json_optimised(m), false);
         return POSECTL_OK;
     }
-    printf("%" PRIu32 " keyframes adjusted, the farthest moved by %.1f mm, %.2f degrees\n"
-           "%" PRIu32 " link%s measured anew: each laid onto the other by itself, two keyframes "
-           "differ by %.2f mm, at the links before by %.2f. That is the camera's noise and error, "
-           "whichever links there are, not how well all keyframes agree\n",
-           m->keyframes, m->moved_m * 1e3, m->moved_rad * 57.29577951, m->links,
-           m->links == 1 ? "" : "s", m->residual_after_m * 1e3, m->residual_before_m * 1e3);
+    printf("%" PRIu32 " keyframes adjusted, the farthest moved by %.1f mm, %.2f degrees\n",
+           m->keyframes, m->moved_m * 1e3, m->moved_rad * DEGREES);
+    print_verdict(m);
+    printf(
+        "%" PRIu32 " link%s measured anew, %" PRIu32 " before: each laid onto the other by "
+        "itself, two keyframes differ by %.2f mm, at the links before by %.2f. That is the "
+        "camera's noise and error, whichever links there are, not how well all keyframes agree\n",
+        m->links, m->links == 1 ? "" : "s", m->links_before, m->residual_after_m * 1e3,
+        m->residual_before_m * 1e3);
     if (m->has_own_error)
         printf("the camera's own error is taken out of them: %.0f %% less residual on pairs kept "
                "aside. The tracker's frames still have it: posectl calibrate\n",
@@ -315,7 +339,9 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
                "camera has found itself in it. `export` writes the surface, points with normals, "
                "to a new file here; `keyframes` shows the poses that are adjusted together; "
                "`optimise` learns the camera's own error from them and has all of them measured "
-               "and adjusted anew, beside the tracking."};
+               "and adjusted anew, beside the tracking, and says whether that is better. The exit "
+               "code of `optimise` is 0 also where it is not (JSON: apart_before_m, apart_m), 1 "
+               "where it could not be done."};
     posed_Request request = posed_Request_init_zero;
     ctl->timeout_ms = 120000; // files of hundreds of megabytes, on a busy machine
     posectl_parse(ctl, &argp, argc, argv);

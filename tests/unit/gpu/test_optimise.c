@@ -127,6 +127,11 @@ static void all_are_put_right(void **state)
     assert_int_equal(report.n_keyframes, N - LATER);
     assert_true(report.has_field);
     assert_true(report.after < report.before);
+    print_message("apart %.1f mm %.2f degrees, then %.1f mm %.2f degrees\n",
+                  report.apart_before_m * 1e3, report.apart_before_rad * 57.3, report.apart_m * 1e3,
+                  report.apart_rad * 57.3);
+    assert_true(report.apart_m < report.apart_before_m / 2);
+    assert_true(report.apart_rad < report.apart_before_rad / 2);
     assert_true(report.moved_m > 0.02);
     assert_true(before_m > 0.06);      // what was put in is there
     assert_true(worst_m(copy) < 0.03); // twice what surfaces and noise leave

@@ -132,6 +132,22 @@ static void every_keyframe_is_measured_twice(void **state)
     assert_int_equal(report.n_keyframes, N);
     assert_int_equal(report.n_links, 10);
     assert_true(fabs(report.before - 0.006) < 1e-12 && fabs(report.after - 0.003) < 1e-12);
+    assert_int_equal(report.n_links_before, 2);
+    double apart_m[2] = {0, 0}; // from what was measured last: where they were, where they are
+    for (uint32_t k = 0; k < g->n_edges; k++) {
+        const struct edge *e = &g->edges[k];
+        const double x_m = e->link.T_j_i.t_m[0];
+        if (!edge_is_measured(e))
+            continue;
+        apart_m[0] += fabs(0.1 * e->i - 0.1 * e->j - x_m) / 10;
+        apart_m[1] += fabs(g->keyframes[e->i].T_map_camera.t_m[0] -
+                           g->keyframes[e->j].T_map_camera.t_m[0] - x_m) /
+                      10;
+    }
+    assert_true(apart_m[0] > 0.02 && apart_m[1] < apart_m[0]);
+    assert_true(fabs(report.apart_before_m - apart_m[0]) < 1e-9);
+    assert_true(fabs(report.apart_m - apart_m[1]) < 1e-9);
+    assert_true(report.apart_before_rad < 1e-9 && report.apart_rad < 1e-9);
     assert_false(report.has_field);
     assert_true(report.reduction == 0);
     assert_int_equal(g->n, N);
