@@ -83,8 +83,8 @@ static void list_recordings(void)
     printf("%-18s %6s  %s\n", "NAME", "FRAMES", "WHAT");
     for (const struct synth_recording *r = synth_recordings(); r->name; r++)
         printf("%-18s %6u  %s\n", r->name, r->n_frames, r->summary);
-    printf("\nOptions follow the name: NAME,noise=off,sensor=kind|field|unkind|sparse,"
-           "lens=own,camera=N,seed=N,frames=N\n");
+    printf("\nOptions follow the name, each behind a comma (room,noise=off,seed=2):\n%s\n",
+           SYNTH_OPTIONS);
 }
 
 // Opens FOLDER/NAME for writing with its first lines.

@@ -239,12 +239,8 @@ int synth_parse(const char *location, const struct log_sink *log, struct synth_r
     }
     while (!status && (option = strsep(&rest, ",")))
         if (!parse_option(option, request)) {
-            log_to(log, LOG_LEVEL_ERROR,
-                   "synth:%s: bad option \"%s\"; there are noise=on|off, "
-                   "sensor=kind|field|unkind|sparse, lens=said|own, camera=N, seed=N, "
-                   "frames=1..%u, mount=X:Y:Z:RX:RY:RZ (m, degrees), "
-                   "cover=FROM:COUNT (frames), accelerometer=off|on|dead|turned|bent",
-                   location, option, MAX_N_FRAMES);
+            log_to(log, LOG_LEVEL_ERROR, "synth:%s: bad option \"%s\"; there are " SYNTH_OPTIONS,
+                   location, option);
             status = -EINVAL;
         }
     if (request->camera == CAMERA_IS_SEED)

@@ -48,8 +48,13 @@ enum synth_accelerometer {
     SYNTH_ACCELEROMETER_BENT,   // 5 degrees off
 };
 
-// What a driver location says: NAME[,noise=on|off][,sensor=kind|field|unkind|sparse]
-// [,lens=said|own][,camera=N][,seed=N][,frames=N][,accelerometer=off|on|dead|turned|bent].
+// What may follow a recording's name in a location, for people.
+#define SYNTH_OPTIONS                                                                    \
+    "noise=on|off, sensor=kind|field|unkind|sparse, lens=said|own, camera=N, seed=N, "   \
+    "frames=1..10000000, mount=X:Y:Z:RX:RY:RZ (m, degrees), cover=FROM:COUNT (frames), " \
+    "accelerometer=off|on|dead|turned|bent"
+
+// What a driver location says: NAME[,OPTION]..., of SYNTH_OPTIONS.
 struct synth_request {
     const struct synth_recording *recording;
     bool noise; // false: no noise, edges and pixels all there; a field stays

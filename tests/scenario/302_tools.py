@@ -104,7 +104,13 @@ def check_synth(folder):
     tool("posed-synth", "room", code=2, says="OUTDIR")
     tool("posed-synth", "room", "/nowhere/x", code=1, says="/nowhere/x")
     tool("posed-synth", "room", again + "2", "--frames", "-3", code=2, says="--frames -3")
-    check("wall-still" in tool("posed-synth", "--list"), "--list")
+    listed = tool("posed-synth", "--list")
+    check("wall-still" in listed, "--list")
+    refused = subprocess.run([harness.BINARY + "/bin/posed-synth", "room,bad=1",
+                              harness.SCRATCH + "/none"], capture_output=True, text=True)
+    options = refused.stderr.split("there are ")[1].strip()
+    check(refused.returncode != 0 and "mount=" in options and options in listed,
+          f"other options than the error has: {listed}")
 
 
 def write_estimate(truth, path):
