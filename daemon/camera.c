@@ -84,6 +84,7 @@ static int create_shared(struct camera *camera, const struct config *all, uint64
         .field = backend_field(camera->backend),
         .n_history = config->requests.history,
         .n_cameras = all->n_cameras,
+        .keeps_map = config_keeps_map(config),
     };
     snprintf(info.source, sizeof info.source, "%s", config->source);
     snprintf(info.camera, sizeof info.camera, "%s", camera->name);

@@ -234,6 +234,17 @@ static void put_trajectory(struct loop *loop, const struct capture_frame *frame,
     trajectory_file_push(file, frame->image.time_ns, &loop->T_map_odom, result);
 }
 
+// It changes with few frames.
+static void share_map_odom(struct loop *loop, bool has)
+{
+    if (has == loop->has_map_told &&
+        (!has || memcmp(&loop->T_map_odom, &loop->T_map_told, sizeof loop->T_map_told) == 0))
+        return;
+    shared_set_map_odom(loop->settings->shared, has ? &loop->T_map_odom : NULL);
+    loop->has_map_told = has;
+    loop->T_map_told = loop->T_map_odom;
+}
+
 // What the rest of the daemon sees of the frame, after its message has gone.
 static void remember(struct loop *loop, const struct capture_frame *frame,
                      const struct track_result *result, const posed_Odometry *odometry)
@@ -243,6 +254,7 @@ static void remember(struct loop *loop, const struct capture_frame *frame,
                              ? "too sparse: hardly a measured pixel has a normal"
                          : result->reason == TRACK_REASON_NONE ? ""
                                                                : track_reason_text(result->reason);
+    share_map_odom(loop, odometry->has_map_from_odom);
     shared_set_state(settings->shared, odometry->state, odometry->reason, reason,
                      odometry->map_epoch);
     loop->map_epoch = odometry->map_epoch;

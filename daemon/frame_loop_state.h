@@ -30,7 +30,9 @@ struct loop {
     struct twist_error twist_error;
     struct epoch_link epoch_link;
     struct se3 T_map_odom; // of the newest frame
-    posed_State state;     // of the newest message, or NO_INPUT
+    struct se3 T_map_told; // of it, as the shared has it; has_map_told: it has one
+    bool has_map_told;
+    posed_State state; // of the newest message, or NO_INPUT
     uint32_t map_epoch;
     uint64_t n_left_out;       // capture_n_left_out, counted already
     int64_t left_out_ns;       // when that grew last

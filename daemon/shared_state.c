@@ -40,6 +40,8 @@ struct shared {
     char backend[128], recording[64], fault[SHARED_FAULT_BYTES];
     bool has_ended_recording;
     posed_EndedRecording ended_recording;
+    bool has_map_odom;
+    posed_Pose map_odom;
 
     struct pose_history *history;
 
@@ -218,6 +220,15 @@ void shared_set_left_out(struct shared *shared, uint32_t n_blocks)
     atomic_store_explicit(&shared->n_left_out, n_blocks, memory_order_relaxed);
 }
 
+void shared_set_map_odom(struct shared *shared, const struct se3 *T_map_odom)
+{
+    pthread_mutex_lock(&shared->text_mutex);
+    shared->has_map_odom = T_map_odom != NULL;
+    if (T_map_odom)
+        shared->map_odom = wire_pose(T_map_odom, NULL);
+    pthread_mutex_unlock(&shared->text_mutex);
+}
+
 void shared_set_paused(struct shared *shared, bool paused)
 {
     atomic_store_explicit(&shared->paused, paused, memory_order_relaxed);
@@ -295,6 +306,8 @@ void shared_status(struct shared *shared, posed_Status *out)
     out->bad_requests = shared_counter(shared, SHARED_BAD_REQUESTS);
     out->rejected_requests = shared_counter(shared, SHARED_REJECTED_REQUESTS);
     out->unsent_messages = shared_counter(shared, SHARED_UNSENT);
+    out->searching_frames = shared_counter(shared, SHARED_SEARCHING);
+    out->keeps_map = shared->first.info.keeps_map;
     out->failed_recordings = shared_counter(shared, SHARED_FAILED_RECORDINGS);
     out->resident_bytes = shared_resident_bytes();
     memcpy(out->camera, shared->first.info.camera, sizeof out->camera);
@@ -305,6 +318,8 @@ void shared_status(struct shared *shared, posed_Status *out)
     memcpy(out->recording, shared->recording, sizeof out->recording);
     out->has_last_recording = shared->has_ended_recording;
     out->last_recording = shared->ended_recording;
+    out->has_map_from_odom = shared->has_map_odom;
+    out->map_from_odom = shared->map_odom;
     pthread_mutex_unlock(&shared->text_mutex);
 }
 

@@ -24,6 +24,7 @@ struct shared_info {
     struct capture_info capture;
     char odom_frame[32], camera_frame[32];
     posed_Reference reference;
+    bool keeps_map;
     const struct depth_error *field; // the camera's own error that is taken out, NULL = none
     uint32_t n_history;              // frames to keep
 };
@@ -124,6 +125,9 @@ bool shared_fault(struct shared *shared, char out[SHARED_FAULT_BYTES]);
 
 // The frame loop: backend_n_left_out.
 void shared_set_left_out(struct shared *shared, uint32_t n_blocks);
+
+// The frame loop: T_map_odom of the newest pose, NULL: it has none. Copied.
+void shared_set_map_odom(struct shared *shared, const struct se3 *T_map_odom);
 
 // The frame loop: the map epoch of the newest frame or, where the next one begins another, that
 // one; never goes back. Any thread.

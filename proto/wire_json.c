@@ -28,9 +28,10 @@ json_t *wire_json_status(const posed_Status *s)
     return json_pack(
         "{s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:f,"
         " s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:s?, "
+        "s:I, "
+        "s:b, s:s?, "
         "s:o*, s:s*, "
-        "s:o*}",
+        "s:o*, s:o*}",
         "session", session, "version", s->version, "uptime_s", s->uptime_s, "time_s",
         wire_seconds(&s->timestamp), "state", wire_state_name(s->state), "reason", s->reason_text,
         "source", s->source, "source_description", s->source_description, "live", s->live, "paused",
@@ -39,10 +40,11 @@ json_t *wire_json_status(const posed_Status *s)
         COUNT(lost_frames), COUNT(dropped_frames), COUNT(damaged_frames), COUNT(duplicate_frames),
         COUNT(reduced_frames), COUNT(expected_frames), COUNT(requests), COUNT(bad_requests),
         COUNT(rejected_requests), COUNT(unsent_messages), COUNT(resident_bytes), COUNT(map_epoch),
-        COUNT(failed_recordings), COUNT(map_left_out_blocks), "recording",
-        s->recording[0] ? s->recording : NULL, "last_recording",
+        COUNT(failed_recordings), COUNT(map_left_out_blocks), COUNT(searching_frames), "keeps_map",
+        s->keeps_map, "recording", s->recording[0] ? s->recording : NULL, "last_recording",
         s->has_last_recording ? json_ended(&s->last_recording) : NULL, "camera",
-        s->camera[0] ? s->camera : NULL, "cameras", cameras);
+        s->camera[0] ? s->camera : NULL, "cameras", cameras, "map_from_odom",
+        s->has_map_from_odom ? wire_json_pose(&s->map_from_odom) : NULL);
 #undef COUNT
 }
 

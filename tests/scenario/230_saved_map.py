@@ -31,6 +31,11 @@ def ctl(daemon, code, *arguments):
     return done
 
 
+def posectl(daemon, *words):
+    return subprocess.run([harness.BINARY + "/bin/posectl", "--host", daemon.folder, *words],
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+
+
 def start(source, *options):
     return harness.Daemon(source, "--set", "map.folder=" + FOLDER, *options)
 
@@ -271,6 +276,18 @@ def check_found(truth):
     poses = daemon.poses[loaded["next_seq"]:]
     check(poses[0].map_epoch == daemon.poses[loaded["next_seq"] - 1].map_epoch + 1, "epoch")
     check(harness.state_name(poses[0]) == "SEARCHING", poses[0])
+    at = daemon.request(get_status=requests.GetStatus()).get_status
+    told = daemon.poses[-1].map_from_odom
+    check(at.map_from_odom == told and at.searching_frames > 0 and at.keeps_map, f"status: {at}")
+    p = told.position
+    place = f"{p.x:.4f} {p.y:.4f} {p.z:.4f}"
+    said = posectl(daemon, "status").stdout
+    check(f"map         from odom (map_from_odom): {place}" in said, f"{place}: {said}")
+    watcher = subprocess.Popen([harness.BINARY + "/bin/posectl", "--host", daemon.folder, "watch",
+                                "pose", "-n", "1"], stdout=subprocess.PIPE, text=True)
+    daemon.wait_for(lambda: daemon.step(1) or watcher.poll() is not None, "a pose is watched")
+    said = watcher.stdout.read()
+    check("map from odom: " in said, f"watched: {said}")
     for before, pose in zip(daemon.poses[loaded["next_seq"] - 1:], poses):
         check(harness.distance_m(before, pose) < 0.05, f"odom jumps at {pose.seq}")
         if harness.state_name(pose) == "SEARCHING":
@@ -290,6 +307,26 @@ def check_found(truth):
     daemon.step(2)
     check(harness.state_name(daemon.poses[-1]) == "TRACKING" and
           "given up" in daemon.log(), "a reset gives the loaded map up")
+    daemon.stop()
+
+
+def check_waited_for():
+    """Who asks for it waits until the camera is found, or is told that it was not."""
+    daemon = start("synth:room", "--start", str(NEAR_S), "--seed", "7")
+    daemon.step(3)
+    said = ctl(daemon, 1, "load", "room", "--until-found", "1")
+    check("loaded room: " in said.stdout and "not found within 1 s, with 0 frames, and the "
+          "recording is paused" in said.stderr, said)
+    daemon.step(2)
+    check("map         the camera is looked for in the loaded map, with 2 frames so far: move it"
+          in posectl(daemon, "status").stdout, "the status while it is searched")
+    daemon.request(replay=requests.Replay(action=requests.Replay.RATE, rate=0.5))
+    daemon.request(replay=requests.Replay(action=requests.Replay.RESUME))
+    said = ctl(daemon, 0, "load", "room", "--until-found", "60", "-o", "json")
+    found = json.loads(said.stdout)["map_from_odom"]["position_m"]
+    check(max(abs(x) for x in found) > 0.05, said)
+    said = ctl(daemon, 2, "list", "--until-found", "3").stderr
+    check("--until-found is for load" in said, said)
     daemon.stop()
 
 
@@ -359,6 +396,7 @@ def scenario():
     check_doubtful()
     check_full_of_nothing()
     check_found(truth)
+    check_waited_for()
     check_overtaken()
     check_not_found("synth:room", "--start", str(FAR_S))
     check_not_found("synth:corridor")

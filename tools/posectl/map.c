@@ -8,6 +8,7 @@
 
 #include "capture/cloud/cloud.h"
 #include "proto/file_suffix.h"
+#include "tools/posectl/map_found.h"
 #include "tools/posectl/output_look.h"
 #include "tools/posectl/posectl.h"
 
@@ -16,7 +17,7 @@
 
 static posed_Reply reply;
 static const char *action, *name;
-static double voxel_m;
+static double voxel_m, until_found_s;
 
 static const struct {
     const char *name;
@@ -42,6 +43,9 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case 'x':
         voxel_m = argument_number(state, "voxel", arg, 0.001, 10);
         return 0;
+    case 'u':
+        until_found_s = argument_number(state, "until-found", arg, 1, 86400);
+        return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
             action = arg;
@@ -60,6 +64,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
                        "wanted");
         if (voxel_m > 0 && strcmp(action, "export") != 0)
             argp_error(state, "--voxel is for export");
+        if (until_found_s > 0 && strcmp(action, "load") != 0)
+            argp_error(state, "--until-found is for load");
         return 0;
     }
     return posectl_option(key, arg, state);
@@ -85,6 +91,14 @@ static enum posectl_exit save(const struct posectl *ctl, posed_Request *request)
     return POSECTL_OK;
 }
 
+static void print_found(const posed_Status *s)
+{
+    const posed_Vector3 *p = &s->map_from_odom.position;
+    const posed_Quaternion *q = &s->map_from_odom.orientation;
+    printf("found: map from odom %.4f %.4f %.4f  %.5f %.5f %.5f %.5f\n", p->x, p->y, p->z, q->x,
+           q->y, q->z, q->w);
+}
+
 static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
 {
     request->which_what = posed_Request_load_map_tag;
@@ -92,18 +106,31 @@ static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
     enum posectl_exit result = posectl_request(ctl, request, &reply);
     if (result)
         return result;
-    const posed_MapLoaded *m = &reply.what.load_map;
+    const posed_MapLoaded m = reply.what.load_map;
+    posed_Status status = posed_Status_init_zero;
+    if (!ctl->json) {
+        printf("loaded %s: %" PRIu32 " blocks, %" PRIu32 " views to find the camera by; from frame "
+               "%" PRIu64 " on it is looked for there%s\n",
+               name, m.blocks, m.keyframes, m.next_seq,
+               until_found_s > 0
+                   ? ""
+                   : ": SEARCHING in posectl status until it is found, in sight of those views");
+        fflush(stdout);
+    }
+    if (until_found_s > 0)
+        result = map_found_wait(ctl, m.next_seq, until_found_s, &reply, &status);
     if (ctl->json)
         posectl_print_json(stdout,
-                           json_pack("{s:s, s:I, s:I, s:I}", "name", name, "next_seq",
-                                     (json_int_t)m->next_seq, "blocks", (json_int_t)m->blocks,
-                                     "keyframes", (json_int_t)m->keyframes),
+                           json_pack("{s:s, s:I, s:I, s:I, s:o*}", "name", name, "next_seq",
+                                     (json_int_t)m.next_seq, "blocks", (json_int_t)m.blocks,
+                                     "keyframes", (json_int_t)m.keyframes, "map_from_odom",
+                                     status.has_map_from_odom && !result
+                                         ? wire_json_pose(&status.map_from_odom)
+                                         : NULL),
                            false);
-    else
-        printf("loaded %s: %" PRIu32 " blocks, %" PRIu32 " views to find the camera by; from frame "
-               "%" PRIu64 " on it is looked for there\n",
-               name, m->blocks, m->keyframes, m->next_seq);
-    return POSECTL_OK;
+    else if (until_found_s > 0 && !result)
+        print_found(&status);
+    return result;
 }
 
 static void list_one(const posed_SavedMap *m, json_t *all)
@@ -328,6 +355,8 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
     static const struct argp_option options[] = {
         {"voxel", 'x', "METRES", 0,
          "export: one point in each cell of this size; left out: as fine as may be sent", 0},
+        {"until-found", 'u', "SECONDS", 0,
+         "load: wait for so long until the camera is found in the map (exit code 1: it is not)", 0},
         {0}};
     static const struct argp argp = {
         .options = options,
@@ -336,7 +365,8 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
         .children = posectl_common,
         .doc = "The map of the running posed. `save` writes it to the daemon's map.folder, `load` "
                "takes a saved one in place of the present one: the state is SEARCHING until the "
-               "camera has found itself in it. `export` writes the surface, points with normals, "
+               "camera has found itself in it, which posectl status shows and --until-found waits "
+               "for. `export` writes the surface, points with normals, "
                "to a new file here; `keyframes` shows the poses that are adjusted together; "
                "`optimise` learns the camera's own error from them and has all of them measured "
                "and adjusted anew, beside the tracking, and says whether that is better. The exit "

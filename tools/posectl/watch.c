@@ -33,6 +33,29 @@ static void print_recording(const posed_Status *s)
            last->failed ? "FAILED" : "ended", when, last->detail);
 }
 
+// What there is to know of the map, and where odom lies in it.
+static void print_map(const posed_Status *s)
+{
+    const posed_Vector3 *p = &s->map_from_odom.position;
+    const posed_Quaternion *q = &s->map_from_odom.orientation;
+    const char *name = "map";
+    if (s->state == posed_State_STATE_SEARCHING) {
+        printf("%-11s the camera is looked for in the loaded map, with %" PRIu64
+               " frames so far: move it to where that was made, or posectl reset\n",
+               name, s->searching_frames);
+        name = "";
+    }
+    if (s->has_map_from_odom) {
+        printf("%-11s from odom (map_from_odom): %.4f %.4f %.4f  %.5f %.5f %.5f %.5f\n", name, p->x,
+               p->y, p->z, q->x, q->y, q->z, q->w);
+        name = "";
+    }
+    if (s->map_left_out_blocks)
+        printf("%-11s full: new places are left out, of one frame %" PRIu32 " blocks or more "
+               "(map.memory_bytes, map.far_bytes)\n",
+               name, s->map_left_out_blocks);
+}
+
 static void print_status(const posed_Status *s)
 {
     printf("%-11s %s%s%s%s\n", "state", s->paused ? "paused, " : "", wire_state_name(s->state),
@@ -52,10 +75,7 @@ static void print_status(const posed_Status *s)
            s->damaged_frames, s->duplicate_frames);
     if (s->reduced_frames)
         printf("%-11s less work on %" PRIu64 " frames (tracker.adapt)\n", "", s->reduced_frames);
-    if (s->map_left_out_blocks)
-        printf("%-11s full: new places are left out, of one frame %" PRIu32 " blocks or more "
-               "(map.memory_bytes, map.far_bytes)\n",
-               "map", s->map_left_out_blocks);
+    print_map(s);
     printf("%-11s %" PRIu64 " answered, %" PRIu64 " malformed, %" PRIu64 " rejected\n", "requests",
            s->requests, s->bad_requests, s->rejected_requests);
     print_recording(s);

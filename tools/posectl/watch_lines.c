@@ -2,12 +2,16 @@
 #include "tools/posectl/watch_lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/posectl/posectl.h"
+
+#define MAP_MOVED_M 0.001
+#define MAP_TURNED  0.9999998 // cosine of half of 0.07 degrees, a millimetre at a metre
 
 // One message at a time; they are large.
 static union {
@@ -60,15 +64,17 @@ void watch_lines_header(void)
 static json_t *json_odometry(void)
 {
     const posed_Odometry *o = &message.odometry;
-    return json_pack("{s:s, s:I, s:f, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:I, s:I, s:I, s:f, s:f}",
-                     "topic", "pose", "seq", (json_int_t)o->seq, "time_s",
-                     wire_seconds(&o->timestamp), "state", wire_state_name(o->state), "reason",
-                     o->reason_text, "pose", wire_json_pose(&o->pose), "residual_rms_m",
-                     o->residual_rms_m, "inlier_ratio", o->inlier_ratio, "iterations",
-                     (int)o->iterations, "degenerate_mask", (int)o->degenerate_mask, "map_epoch",
-                     (json_int_t)o->map_epoch, "dropped_frames", (json_int_t)o->dropped_frames,
-                     "frame_index", (json_int_t)o->frame_index, "track_us",
-                     (double)o->stages.track_us, "added_us", (double)o->stages.added_us);
+    return json_pack(
+        "{s:s, s:I, s:f, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:I, s:I, s:I, s:f, s:f, "
+        "s:o*}",
+        "topic", "pose", "seq", (json_int_t)o->seq, "time_s", wire_seconds(&o->timestamp), "state",
+        wire_state_name(o->state), "reason", o->reason_text, "pose", wire_json_pose(&o->pose),
+        "residual_rms_m", o->residual_rms_m, "inlier_ratio", o->inlier_ratio, "iterations",
+        (int)o->iterations, "degenerate_mask", (int)o->degenerate_mask, "map_epoch",
+        (json_int_t)o->map_epoch, "dropped_frames", (json_int_t)o->dropped_frames, "frame_index",
+        (json_int_t)o->frame_index, "track_us", (double)o->stages.track_us, "added_us",
+        (double)o->stages.added_us, "map_from_odom",
+        o->has_map_from_odom ? wire_json_pose(&o->map_from_odom) : NULL);
 }
 
 static void print_columns(uint64_t seq, const posed_Timestamp *time, const char *state,
@@ -80,9 +86,25 @@ static void print_columns(uint64_t seq, const posed_Timestamp *time, const char 
            wire_seconds(time), show_state(state, 8), p->x, p->y, p->z, q->x, q->y, q->z, q->w);
 }
 
+// A line where odom comes to lie elsewhere in the map, by more than a pose is good to.
+static void print_map_from_odom(const posed_Odometry *o)
+{
+    static posed_Pose last = {.orientation = {.w = 1}};
+    const posed_Vector3 *p = &o->map_from_odom.position, *at = &last.position;
+    const posed_Quaternion *q = &o->map_from_odom.orientation, *was = &last.orientation;
+    const double moved_m = fabs(p->x - at->x) + fabs(p->y - at->y) + fabs(p->z - at->z);
+    const double same = fabs(q->x * was->x + q->y * was->y + q->z * was->z + q->w * was->w);
+    if (!o->has_map_from_odom || (moved_m < MAP_MOVED_M && same > MAP_TURNED))
+        return;
+    last = o->map_from_odom;
+    printf("map from odom: %.4f %.4f %.4f  %.5f %.5f %.5f %.5f\n", p->x, p->y, p->z, q->x, q->y,
+           q->z, q->w);
+}
+
 static void print_odometry(void)
 {
     const posed_Odometry *o = &message.odometry;
+    print_map_from_odom(o);
     print_columns(o->seq, &o->timestamp, wire_state_name(o->state), &o->pose);
     printf("%6.2f ms %s\n", (double)o->stages.track_us * 1e-3, o->reason_text);
 }

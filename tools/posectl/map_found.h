@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// posectl map load --until-found: waits for the camera to be found in the map that was loaded.
+#ifndef POSED_TOOLS_POSECTL_MAP_FOUND_H
+#define POSED_TOOLS_POSECTL_MAP_FOUND_H
+
+#include "tools/posectl/posectl.h"
+
+// Asks for the status until it is found or `seconds` have passed. next_seq: the first frame that
+// is looked for (MapLoaded). On a terminal it shows meanwhile what is waited for. Returns
+// POSECTL_OK with *out_status, which has map_from_odom, or with the reason on stderr
+// POSECTL_FAILED: it was not found, or a new map was begun.
+enum posectl_exit map_found_wait(const struct posectl *ctl, uint64_t next_seq, double seconds,
+                                 posed_Reply *reply, posed_Status *out_status);
+
+#endif
