@@ -210,6 +210,8 @@ struct capture_playback {
     double rate;
     double position_s; // of the next frame, since the first that is played (after start_s)
     double duration_s; // position of the last one
+    double ahead_s;    // of the next frame's stamp before the recording's: a length of it for each
+                       // round, and for each time that it was wound back
 };
 
 // `value` is ignored where it has no meaning; *out is the state afterwards. Returns 0, -ERANGE (the

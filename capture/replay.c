@@ -387,6 +387,7 @@ int replay_control(struct replay *replay, enum capture_control control, double v
         .position_s = (double)timetable_position_ns(&replay->times, q) * 1e-9,
         .duration_s =
             (double)timetable_position_ns(&replay->times, replay->times.n_round - 1) * 1e-9,
+        .ahead_s = (double)timetable_ahead_ns(&replay->times, q) * 1e-9,
     };
     pthread_mutex_unlock(&replay->lock);
     return err;

@@ -120,11 +120,16 @@ int timetable_make(struct timetable *out, const struct capture_driver *driver, c
     return err;
 }
 
+int64_t timetable_ahead_ns(const struct timetable *t, uint64_t q)
+{
+    return (int64_t)(q / t->n_round * (uint64_t)t->round_ns);
+}
+
 int64_t timetable_stamp_ns(const struct timetable *t, uint64_t q, uint64_t *out_index)
 {
     int64_t time_ns;
     t->driver->stamp(t->state, timetable_entry(t, q), &time_ns, out_index);
-    return (int64_t)((uint64_t)time_ns + q / t->n_round * (uint64_t)t->round_ns);
+    return (int64_t)((uint64_t)time_ns + (uint64_t)timetable_ahead_ns(t, q));
 }
 
 int64_t timetable_paced_ns(const struct timetable *t, uint64_t q)

@@ -38,6 +38,9 @@ uint64_t timetable_entry(const struct timetable *timetable, uint64_t q);
 // The time stamp of frame q (of the n_th round: as much later), and the driver's number of it.
 int64_t timetable_stamp_ns(const struct timetable *timetable, uint64_t q, uint64_t *out_index);
 
+// By how much that stamp is later than the driver's own.
+int64_t timetable_ahead_ns(const struct timetable *timetable, uint64_t q);
+
 // Time from the first frame to frame q, where pauses longer than REPLAY_LONGEST_PAUSE_NS take that
 // much.
 int64_t timetable_paced_ns(const struct timetable *timetable, uint64_t q);

@@ -37,7 +37,7 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
                            struct shared_answer *answer)
 {
     const struct loop_settings *settings = loop->settings;
-    char text[96];
+    char text[160], ahead[64] = "";
     answer->error =
         capture_control(settings->capture, command->control, command->value, &answer->playback);
     if (answer->error || command->control == CAPTURE_QUERY)
@@ -51,9 +51,13 @@ static void control_replay(struct loop *loop, const struct shared_command *comma
     loop->paused = playback->paused;
     loop->last_frame_ns = clock_monotonic_ns();
     shared_set_paused(settings->shared, playback->paused);
-    snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s",
+    if (playback->ahead_s > 0)
+        snprintf(ahead, sizeof ahead, ", stamps are the recording's plus %.3f s",
+                 playback->ahead_s);
+    snprintf(text, sizeof text, "recording at %.3f of %.3f s, %s, speed %.6g%s%s",
              playback->position_s, playback->duration_s, playback->paused ? "paused" : "running",
-             playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "");
+             playback->rate, playback->rate == CAPTURE_RATE_MAX ? " (as fast as possible)" : "",
+             ahead);
     log_to(&settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s", (unsigned long long)loop->next_seq,
            text);
     loop_send_event(loop, posed_Event_Kind_REPLAY, text);

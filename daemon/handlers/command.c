@@ -136,6 +136,7 @@ void handlers_replay(struct handlers *handlers, const struct handlers_call *call
         .position_s = playback->position_s,
         .duration_s = playback->duration_s,
         .next_seq = answer.next_seq,
+        .stamps_ahead_s = playback->ahead_s,
     };
     if (command.control == CAPTURE_SEEK && answer.next_seq > 0 &&
         config_keeps_map(handlers->config))

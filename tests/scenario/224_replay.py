@@ -99,6 +99,11 @@ def check_posectl(daemon):
     daemon.wait_for(lambda: len(daemon.poses) > n + 30, "it runs")
     check("paused" in ctl(daemon, 0, "pause").stdout, "pause")
     check("at 9.000" in ctl(daemon, 0, "seek", "9").stdout, "seek")
+    check("--yes is for seek" in ctl(daemon, 2, "pause", "--yes").stderr, "pause --yes")
+    state = json.loads(ctl(daemon, 0, "-o", "json").stdout)
+    lengths = state["stamps_ahead_s"] / (state["duration_s"] + 1 / 30)
+    check(lengths > 0.5 and abs(lengths - round(lengths)) < 1e-3 and
+          "the recording's plus " in ctl(daemon, 0).stdout, f"stamps behind winding: {state}")
     check("position_s" in ctl(daemon, 1, "seek", "1e6").stderr, "seek behind the end")
     check("map" not in ctl(daemon, 0, "seek", "9").stderr, "seek without a map")
     for wrong in (("rewind",), ("rate",), ("rate", "fast"), ("rate", "0"), ("step", "0.5"),
@@ -118,7 +123,13 @@ def check_map():
     """Winding gives a kept map up, and says so."""
     daemon = harness.Daemon("synth:room", "--set", "map.folder=" + harness.SCRATCH + "/maps")
     daemon.step(3)
-    check("the map is given up" in ctl(daemon, 0, "seek", "2").stderr, "seek")
+    n, epoch = len(daemon.poses), daemon.poses[-1].map_epoch
+    said = ctl(daemon, 2, "seek", "2").stderr
+    check(f"gives the map of epoch {epoch} up" in said and "posectl map save NAME" in said and
+          "Nothing was wound" in said, said)
+    daemon.step(1)
+    check(daemon.poses[-1].map_epoch == epoch and daemon.poses[-1].frame_index == n, "it was wound")
+    check("the map is given up" in ctl(daemon, 0, "seek", "2", "--yes").stderr, "seek")
     check(not ctl(daemon, 0, "pause").stderr, "pause")
     daemon.stop()
 

@@ -10,6 +10,7 @@
 
 static posed_Reply reply;
 static posed_Replay wanted;
+static bool gives_map_up; // --yes
 
 static const struct action {
     const char *name;
@@ -73,6 +74,9 @@ static void refuse_negative(int argc, char **argv)
 static error_t on_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
+    case 'y':
+        gives_map_up = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0) {
             for (size_t i = 0; i < N_ACTIONS && !chosen; i++)
@@ -89,6 +93,8 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (chosen && chosen->needs_value && !value)
             argp_error(state, "%s needs a value", chosen->name);
+        if (gives_map_up && (!chosen || chosen->action != posed_Replay_Action_SEEK))
+            argp_error(state, "--yes is for seek");
         if (value)
             take_value(state);
         return 0;
@@ -100,9 +106,11 @@ static void print(const struct posectl *ctl, const posed_ReplayState *state)
 {
     if (ctl->json) {
         posectl_print_json(stdout,
-                           json_pack("{s:b, s:f, s:f, s:f, s:I}", "paused", state->paused, "rate",
-                                     state->rate, "position_s", state->position_s, "duration_s",
-                                     state->duration_s, "next_seq", (json_int_t)state->next_seq),
+                           json_pack("{s:b, s:f, s:f, s:f, s:I, s:f}", "paused", state->paused,
+                                     "rate", state->rate, "position_s", state->position_s,
+                                     "duration_s", state->duration_s, "next_seq",
+                                     (json_int_t)state->next_seq, "stamps_ahead_s",
+                                     state->stamps_ahead_s),
                            false);
         return;
     }
@@ -117,20 +125,55 @@ static void print(const struct posectl *ctl, const posed_ReplayState *state)
         printf("%.6g times real time\n", state->rate);
     else
         printf("as fast as possible\n");
+    if (state->stamps_ahead_s > 0)
+        printf(
+            "stamps are the recording's plus %.3f s: they never go back, and it was wound back or "
+            "began anew\n",
+            state->stamps_ahead_s);
+}
+
+// What winding costs, before it does. Returns POSECTL_OK where nothing is lost that was asked for.
+static enum posectl_exit look_at_map(const struct posectl *ctl)
+{
+    posed_Request request = posed_Request_init_zero;
+    request.deadline_ms = ctl->timeout_ms;
+    request.which_what = posed_Request_get_status_tag;
+    enum posectl_exit result = posectl_request(ctl, &request, &reply);
+    const posed_Status *s = &reply.what.get_status;
+    if (result || !s->keeps_map || s->captured_frames == 0)
+        return result;
+    posectl_complain("seek %s gives the map of epoch %" PRIu32
+                     " up, with its keyframes, and tracking starts afresh at the newest pose. To "
+                     "go on in it: posectl map save NAME, seek %s --yes, posectl map load NAME. "
+                     "Nothing was wound; --yes winds without it",
+                     value, s->map_epoch, value);
+    return POSECTL_USAGE;
 }
 
 int posectl_replay(struct posectl *ctl, int argc, char **argv)
 {
+    static const struct argp_option options[] = {
+        {"yes", 'y', NULL, 0, "seek: although that gives up a map that is kept", 0}, {0}};
     static const struct argp argp = {
+        .options = options,
         .parser = on_option,
         .args_doc = "\npause\nresume\nstep [FRAMES]\nrate real|max|X\nseek SECONDS",
         .children = posectl_common,
-        .doc = "Handles the recording of the running posed like a tape; without a word it says "
-               "where the recording is. After a seek the tracking starts afresh at the newest "
-               "pose, and a map that is kept is given up: posectl map save before it."};
+        .doc =
+            "Handles the recording of the running posed like a tape; without a word it says "
+            "where the recording is. After a seek the tracking starts afresh at the newest "
+            "pose, in a new map epoch. Stamps never go back: each time it is wound back they are "
+            "those of the recording plus once more its length. A map that is kept "
+            "(map.folder, --map) would be given up: that needs --yes (exit code 2 without it), "
+            "and posectl map save before it and map load behind it to go on in that map."};
     posed_Request request = posed_Request_init_zero;
     refuse_negative(argc, argv);
     posectl_parse(ctl, &argp, argc, argv);
+    if (chosen && chosen->action == posed_Replay_Action_SEEK && !gives_map_up) {
+        enum posectl_exit result = look_at_map(ctl);
+        if (result)
+            return (int)result;
+    }
     wanted.action = chosen ? chosen->action : posed_Replay_Action_QUERY;
     request.deadline_ms = ctl->timeout_ms;
     request.which_what = posed_Request_replay_tag;
