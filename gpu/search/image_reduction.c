@@ -21,7 +21,7 @@ struct reduction_job {
     uint16_t *depth;
 };
 
-static bool is_used(const struct search_image *image, uint32_t u, uint32_t v)
+bool search_pixel_is_used(const struct search_image *image, uint32_t u, uint32_t v)
 {
     const uint16_t raw = image->frame.depth[(size_t)v * image->frame.width_px + u];
     const bool inside =
@@ -37,13 +37,13 @@ static uint16_t reduce_block(const struct search_image *image, uint32_t n, uint3
     for (uint32_t v = v0; v < v0 + n; v++)
         for (uint32_t u = u0; u < u0 + n; u++) {
             const uint32_t raw = image->frame.depth[(size_t)v * image->frame.width_px + u];
-            if (is_used(image, u, v) && raw < nearest)
+            if (search_pixel_is_used(image, u, v) && raw < nearest)
                 nearest = raw;
         }
     for (uint32_t v = v0; v < v0 + n; v++)
         for (uint32_t u = u0; u < u0 + n; u++) {
             const uint32_t raw = image->frame.depth[(size_t)v * image->frame.width_px + u];
-            const bool same = is_used(image, u, v) &&
+            const bool same = search_pixel_is_used(image, u, v) &&
                               (double)(raw - nearest) <= SEARCH_SAME_SURFACE * (double)nearest;
             sum += same ? raw : 0;
             count += same;

@@ -26,4 +26,7 @@ __attribute__((warn_unused_result)) int search_reduce_image(struct search *searc
 
 #define SEARCH_SAME_SURFACE 0.02
 
+// Whether a pixel is measured, in the region and not masked out. Pure.
+bool search_pixel_is_used(const struct search_image *image, uint32_t u, uint32_t v);
+
 #endif

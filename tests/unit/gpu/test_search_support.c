@@ -40,8 +40,26 @@ static double depth_below(const double p[3])
     return cos(PITCH) * p[1] + sin(PITCH) * p[2];
 }
 
-// The table to `edge_m` away along it, a floor 0.6 m lower beyond; a Kinect's noise.
-static struct search_image draw(double edge_m)
+static float z_m[WIDTH * HEIGHT];
+
+static struct search_image image_of(void)
+{
+    for (int i = 0; i < WIDTH * HEIGHT; i++) {
+        const double z = (double)z_m[i];
+        const double noisy = z + 0.0015 * z * z * testrandom_normal(&random_state);
+        depth[i] = z > 0.3 && z < 8 ? (uint16_t)lround(1000 * noisy) : 0;
+    }
+    return (struct search_image){.frame = {depth, WIDTH, HEIGHT, 1000, 0},
+                                 .camera = {.fx_px = FOCAL_PX,
+                                            .fy_px = FOCAL_PX,
+                                            .cx_px = (WIDTH - 1) / 2.0,
+                                            .cy_px = (HEIGHT - 1) / 2.0,
+                                            .width_px = WIDTH,
+                                            .height_px = HEIGHT}};
+}
+
+// The table to `edge_m` away along it, a floor 0.6 m lower beyond.
+static void draw_table(double edge_m)
 {
     for (int v = 0; v < HEIGHT; v++)
         for (int u = 0; u < WIDTH; u++) {
@@ -51,16 +69,32 @@ static struct search_image draw(double edge_m)
             double z = down > 0.05 ? BELOW_M / down : 0;
             if (z * along > edge_m)
                 z = (BELOW_M + 0.6) / down;
-            z += 0.0015 * z * z * testrandom_normal(&random_state);
-            depth[v * WIDTH + u] = z > 0.3 && z < 8 ? (uint16_t)lround(1000 * z) : 0;
+            z_m[v * WIDTH + u] = (float)z;
         }
-    return (struct search_image){.frame = {depth, WIDTH, HEIGHT, 1000, 0},
-                                 .camera = {.fx_px = FOCAL_PX,
-                                            .fy_px = FOCAL_PX,
-                                            .cx_px = (WIDTH - 1) / 2.0,
-                                            .cy_px = (HEIGHT - 1) / 2.0,
-                                            .width_px = WIDTH,
-                                            .height_px = HEIGHT}};
+}
+
+static void draw_ball(const float centre[3], double radius_m)
+{
+    for (int v = 0; v < HEIGHT; v++)
+        for (int u = 0; u < WIDTH; u++) {
+            double ray[3], a = 0, b = 0, c = -radius_m * radius_m;
+            ray_at(u, v, ray);
+            for (int k = 0; k < 3; k++) {
+                a += ray[k] * ray[k];
+                b += ray[k] * (double)centre[k];
+                c += (double)centre[k] * (double)centre[k];
+            }
+            float *z = &z_m[v * WIDTH + u];
+            const float here = b * b > a * c ? (float)((b - sqrt(b * b - a * c)) / a) : INFINITY;
+            if (here < *z || (*z == 0.f && here < INFINITY))
+                *z = here;
+        }
+}
+
+static struct search_image draw(double edge_m)
+{
+    draw_table(edge_m);
+    return image_of();
 }
 
 // A ball of vertices.
@@ -95,6 +129,15 @@ static struct search_candidate at(double height_m, double along_m)
                                              (float)(sin(PITCH) * down + cos(PITCH) * along_m)}};
 }
 
+// What all planes of an image say of the ball there.
+static double worth_of(const struct search_image *image, struct search_candidate c)
+{
+    c.score = c.sure = 4;
+    search_add_support(&object, image, &c, 1);
+    assert_true(c.score == c.sure);
+    return (double)c.score - 4;
+}
+
 static void test_plane_is_found(void **unused)
 {
     (void)unused;
@@ -118,75 +161,133 @@ static void test_planes_are_larger_than_faces(void **unused)
     assert_int_equal(supports.n, 2);
     search_find_supports(&image, 2, &supports);
     assert_int_equal(supports.n, 0);
-    const struct search_candidate c = at(RADIUS_M, 0.6);
-    assert_true(isinf(search_support_gap_m(&supports, &object, &image, &c)));
+}
+
+// Balls that lie about have no plane in common, whatever the size.
+static void test_heap_is_no_plane(void **unused)
+{
+    (void)unused;
+    static const double heaps[][2] = {{0.03, 0.06}, {0.05, 0.1}, {0.1, 0.2}, {0.05, 0.4}};
+    for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
+        struct search_supports supports;
+        memset(z_m, 0, sizeof z_m);
+        for (int n = 0; n < 300; n++) {
+            const float centre[3] = {
+                (float)testrandom_uniform(&random_state, -0.6, 0.6),
+                (float)testrandom_uniform(&random_state, -0.5, 0.5),
+                (float)(1 + testrandom_uniform(&random_state, 0, heaps[i][1]))};
+            draw_ball(centre, heaps[i][0]);
+        }
+        const struct search_image image = image_of();
+        search_find_supports(&image, (float)heaps[i][0], &supports);
+        assert_int_equal(supports.n, 0);
+    }
 }
 
 static void test_gap_is_where_it_stands(void **unused)
 {
     (void)unused;
-    const struct search_image image = draw(INFINITY);
-    struct search_supports supports;
-    search_find_supports(&image, (float)RADIUS_M, &supports);
     static const double gaps[] = {-0.05, -0.01, 0, 0.01, 0.05};
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         const struct search_candidate c = at(RADIUS_M + gaps[i], 0.6);
-        const double gap = (double)search_support_gap_m(&supports, &object, &image, &c);
+        struct search_supports supports;
+        draw_table(INFINITY);
+        draw_ball(c.t_m, RADIUS_M);
+        const struct search_image image = image_of();
+        search_find_supports(&image, (float)RADIUS_M, &supports);
+        assert_int_equal(supports.n, 1);
+        const double gap = (double)search_support_gap_m(&supports.of[0], &object, &image, &c);
         // The plane is off by its noise, the ball by its corners.
         assert_true(fabs(gap - gaps[i]) < 0.003);
     }
 }
 
-// Beyond the edge it may well be lower than the table.
+// Beyond the edge it may well be lower than the table, or wholly below it; through it not.
 static void test_edge_ends_a_plane(void **unused)
 {
     (void)unused;
+    static const double beyond_m[] = {0.95, 1.1, 1.3};
+    for (size_t i = 0; i < sizeof beyond_m / sizeof *beyond_m; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct search_candidate c = at(k * -0.15, beyond_m[i]);
+            draw_table(0.8);
+            draw_ball(c.t_m, RADIUS_M);
+            const struct search_image image = image_of();
+            assert_true(worth_of(&image, c) > -0.35);
+        }
     const struct search_image image = draw(0.8);
+    assert_true(worth_of(&image, at(0.02, 0.6)) < -2.3);
+}
+
+// A wall far behind what is held in a hand says nothing.
+static void test_far_wall_says_nothing(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < WIDTH * HEIGHT; i++)
+        z_m[i] = 3;
+    const struct search_candidate c = {.rotation = {1, 0, 0, 0, 1, 0, 0, 0, 1}, .t_m = {0, 0, 1}};
+    draw_ball(c.t_m, RADIUS_M);
+    const struct search_image image = image_of();
+    assert_true(worth_of(&image, c) == 0);
+}
+
+// 65535 is no measurement, nor is what the caller does not want looked at.
+static void test_only_used_pixels_count(void **unused)
+{
+    (void)unused;
+    static uint8_t mask[WIDTH * HEIGHT];
+    const struct search_candidate through = at(0.02, 0.6);
+    struct search_image image = draw(INFINITY);
+    assert_true(worth_of(&image, through) < -2.3);
+    image.mask = mask;
+    assert_true(worth_of(&image, through) == 0);
+    image.mask = NULL;
+    image.u1 = image.v1 = 40;
+    assert_true(worth_of(&image, through) == 0);
+    image.u1 = image.v1 = 0;
+    for (int i = 0; i < WIDTH * HEIGHT; i++)
+        depth[i] = UINT16_MAX;
     struct search_supports supports;
     search_find_supports(&image, (float)RADIUS_M, &supports);
-    const struct search_candidate beyond = at(-0.05, 1.3), through = at(-0.05, 0.6);
-    assert_true(search_support_gap_m(&supports, &object, &image, &beyond) > -0.02f);
-    assert_true(search_support_gap_m(&supports, &object, &image, &through) < -0.1f);
+    assert_int_equal(supports.n, 0);
 }
 
-// From its definition, in double.
-static double ratio(double gap, double r, double z)
+// Who reaches through the table is not pardoned for touching a wall.
+static void test_the_worst_plane_counts(void **unused)
 {
-    const double x = gap / r, s = (0.002 + 0.0025 * z * z) / r;
-    const double right = 0.3 * exp(-x * x / (2 * s * s)) / sqrt(2 * M_PI * s * s) +
-                         (x > 0 ? 0.6 * exp(-x / 0.6) / 0.6 : 0);
-    const double wrong = 1 / (M_PI * 0.45 * (1 + pow((x + 0.15) / 0.45, 2)));
-    return (right + 0.1 * wrong) / wrong;
+    (void)unused;
+    const struct search_candidate c = at(0.02, 0.6);
+    draw_table(INFINITY);
+    for (int v = 0; v < HEIGHT; v++)
+        for (int u = 0; u < WIDTH; u++) { // a wall on the right that the ball touches
+            double ray[3];
+            ray_at(u, v, ray);
+            const float z = (float)(RADIUS_M / ray[0]);
+            if (ray[0] > 0.02 && z < z_m[v * WIDTH + u])
+                z_m[v * WIDTH + u] = z;
+        }
+    const struct search_image image = image_of();
+    assert_true(worth_of(&image, c) < -2.3);
 }
 
-static void test_worth_is_a_likelihood_ratio(void **unused)
+// The definition: log(5/54) where it reaches through, a third of log(15/34) where it is above.
+static void test_worth_is_bounded(void **unused)
 {
     (void)unused;
     assert_true(search_support_worth(INFINITY, 0.1f, 1) == 0);
-    assert_true(search_support_worth(0, 0.1f, 1) == 0);
-    for (int i = -30; i <= 30; i++)
-        for (int z = 1; z <= 3; z++)
-            assert_true(fabs((double)search_support_worth(0.005f * (float)i, 0.1f, (float)z) -
-                             log(ratio(0.005 * i, 0.1, z) / ratio(0, 0.1, z))) < 1e-4);
-    // A pose that reaches through has not lost for good; one on a box loses little.
-    assert_true(search_support_worth(-0.05f, 0.1f, 1) < -3);
-    assert_true(search_support_worth(-1, 0.1f, 1) > -4.5f);
-    assert_true(search_support_worth(0.05f, 0.1f, 1) > -1.5f);
-}
-
-static void test_it_decides_between_equals(void **unused)
-{
-    (void)unused;
-    const struct search_image image = draw(INFINITY);
-    struct search_candidate c[2] = {at(0.02, 0.6), at(RADIUS_M, 0.6)};
-    c[0].score = c[0].sure = c[1].score = c[1].sure = 4;
-    search_add_support(&object, &image, c, 2);
-    assert_true(c[1].score > c[0].score + 2.5f);
-    assert_true(c[0].score == c[0].sure && c[1].score == c[1].sure);
-    memset(depth, 0, sizeof depth);
-    c[0].score = 4;
-    search_add_support(&object, &image, c, 1);
-    assert_true(c[0].score == 4);
+    assert_true(fabs((double)search_support_worth(-1, 0.1f, 1) - log(5.0 / 54)) < 0.05);
+    assert_true(fabs((double)search_support_worth(0.05f, 0.1f, 1) - log(15.0 / 34) / 3) < 0.05);
+    for (int r = 1; r < 20; r++)
+        for (int z = 1; z < 4; z++) {
+            float before = search_support_worth(-1, 0.03f * (float)r, (float)z);
+            for (int i = -1000; i <= 1000; i++) {
+                const float worth =
+                    search_support_worth(0.001f * (float)i, 0.03f * (float)r, (float)z);
+                assert_true(worth <= 0 && worth >= -2.4f);
+                assert_true(fabsf(worth - before) < 0.25f); // 1 mm of 4 to 29 in which it falls
+                before = worth;
+            }
+        }
 }
 
 static void test_corners_reach_as_far_as_all(void **unused)
@@ -215,8 +316,11 @@ int main(void)
         cmocka_unit_test_setup(test_planes_are_larger_than_faces, set_up),
         cmocka_unit_test_setup(test_gap_is_where_it_stands, set_up),
         cmocka_unit_test_setup(test_edge_ends_a_plane, set_up),
-        cmocka_unit_test_setup(test_worth_is_a_likelihood_ratio, set_up),
-        cmocka_unit_test_setup(test_it_decides_between_equals, set_up),
+        cmocka_unit_test_setup(test_heap_is_no_plane, set_up),
+        cmocka_unit_test_setup(test_far_wall_says_nothing, set_up),
+        cmocka_unit_test_setup(test_only_used_pixels_count, set_up),
+        cmocka_unit_test_setup(test_the_worst_plane_counts, set_up),
+        cmocka_unit_test_setup(test_worth_is_bounded, set_up),
         cmocka_unit_test_setup(test_corners_reach_as_far_as_all, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
