@@ -28,7 +28,7 @@ static void show(const posed_Status *s, uint64_t n_before)
     progress_show(-1, text);
 }
 
-enum posectl_exit map_found_wait(const struct posectl *ctl, uint64_t next_seq, double seconds,
+enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_before, double seconds,
                                  posed_Reply *reply, posed_Status *out_status)
 {
     const struct timespec pause = {0, ASK_EVERY_NS};
@@ -49,8 +49,9 @@ enum posectl_exit map_found_wait(const struct posectl *ctl, uint64_t next_seq, d
             n_before = s->searching_frames;
             epoch = s->map_epoch;
         }
-        // Of the frames before there is nothing to be told.
-        has_begun = has_begun || s->captured_frames > next_seq;
+        // Of the frames before there is nothing to be told. The state and its epoch are of the same
+        // frame; captured_frames is not, and counts images that were left out.
+        has_begun = has_begun || s->map_epoch != epoch_before;
         if (has_begun && is_found(s)) {
             progress_end();
             *out_status = *s;

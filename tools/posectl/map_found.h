@@ -5,11 +5,11 @@
 
 #include "tools/posectl/posectl.h"
 
-// Asks for the status until it is found or `seconds` have passed. next_seq: the first frame that
-// is looked for (MapLoaded). On a terminal it shows meanwhile what is waited for. Returns
-// POSECTL_OK with *out_status, which has map_from_odom, or with the reason on stderr
-// POSECTL_FAILED: it was not found, or a new map was begun.
-enum posectl_exit map_found_wait(const struct posectl *ctl, uint64_t next_seq, double seconds,
+// Asks for the status until it is found or `seconds` have passed. epoch_before: the map epoch of
+// the status before the load, which began another one. On a terminal it shows meanwhile what is
+// waited for. Returns POSECTL_OK with *out_status, which has map_from_odom, or with the reason on
+// stderr POSECTL_FAILED: it was not found, or a new map was begun.
+enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_before, double seconds,
                                  posed_Reply *reply, posed_Status *out_status);
 
 #endif
