@@ -298,11 +298,12 @@ int backend_load_map(struct backend *backend, const struct intrinsics *camera,
     const bool was_ending = backend->is_ending;
     end_epoch(backend);
     int error = map_load(backend->map, contents);
+    if (error == -ENOSPC) {
+        backend->is_ending = was_ending; // the map goes on
+        return error;
+    }
     backend->loaded_dropped = error ? 0 : contents->dropped;
-    if (error != -ENOSPC)
-        restart(backend, &backend->T_odom_camera);
-    else
-        backend->is_ending = was_ending; // it goes on
+    restart(backend, &backend->T_odom_camera);
     return error;
 }
 

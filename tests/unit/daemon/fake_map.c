@@ -67,8 +67,9 @@ void map_contents_free(struct map_contents *contents)
 int map_load(struct map *map, const struct map_contents *contents)
 {
     (void)contents;
-    map->is_loaded = map->is_searching = true;
-    return 0;
+    if (map->load_error != -ENOSPC)
+        map->is_loaded = map->is_searching = map->load_error == 0;
+    return map->load_error;
 }
 
 void map_give_up(struct map *map)

@@ -11,6 +11,7 @@ struct map {
     bool is_loaded, is_searching;
     bool finds;        // map_follow tells the tracker where it is
     bool stays_hidden; // it does not find the camera
+    int load_error;    // of map_load; -ENOSPC leaves the map as it is
     unsigned n_followed;
     unsigned n_expected; // of map_expect_view
     int64_t until_ns;    // of map_set_time

@@ -512,13 +512,14 @@ static void the_least_effort_tells_keyframes_to_the_map(void **state)
 }
 
 // A copy of the map tells which share of its epoch's frames never came to the tracker, not counting
-// those from before the start; of a loaded one what the file said, where that is more.
+// those from before the start; of a loaded one what the file said, where that is more, also after
+// another one that there was no room for.
 static void a_map_tells_what_was_dropped(void **state)
 {
     (void)state;
     const struct capture_frame late = {.flags = CAPTURE_LATE}, damaged = {.flags = CAPTURE_DAMAGED},
                                early = {.flags = CAPTURE_LATE | CAPTURE_EARLY};
-    const struct map_contents saved = {.dropped = 0.75f};
+    const struct map_contents saved = {.dropped = 0.75f}, other = {.dropped = 0.5f};
     const struct se3 T = se3_identity();
     struct track_result result;
     struct map_contents copy = {0};
@@ -539,6 +540,11 @@ static void a_map_tells_what_was_dropped(void **state)
     assert_int_equal(backend_read_map(backend, &copy), 0);
     assert_true(copy.dropped == 0);
     assert_int_equal(backend_load_map(backend, &source.info.camera, &saved), 0);
+    assert_int_equal(track(backend, &result), 0);
+    assert_int_equal(backend_read_map(backend, &copy), 0);
+    assert_true(copy.dropped == 0.75f);
+    fake_map.load_error = -ENOSPC;
+    assert_int_equal(backend_load_map(backend, &source.info.camera, &other), -ENOSPC);
     assert_int_equal(track(backend, &result), 0);
     assert_int_equal(backend_read_map(backend, &copy), 0);
     assert_true(copy.dropped == 0.75f);
