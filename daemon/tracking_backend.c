@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/clock_sets.h"
 #include "daemon/config/cameras.h"
 #include "gpu/model/keyframe_window.h"
 #include "gpu/track/covariance.h"
@@ -51,6 +52,7 @@ struct backend {
     uint64_t n_calls;         // of backend_track
     int64_t time_ns;          // of the newest of them, capture_even_ns
     uint64_t seq_base;        // of them, before this tracker
+    struct clock_sets clock_sets;
     // Of the epoch: frames, and those among them that never came to the tracker.
     uint64_t n_epoch, n_epoch_dropped;
     float loaded_dropped; // map_contents' of the map that was loaded last
@@ -339,6 +341,7 @@ uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe 
     for (uint32_t i = 0; i < n; i++) {
         out[i] = keyframes[i];
         out[i].T_map_camera = se3_compose(&T, &keyframes[i].T_map_camera);
+        out[i].time_ns += clock_sets_at(&backend->clock_sets, keyframes[i].seq);
     }
     return n;
 }
@@ -483,6 +486,7 @@ int backend_track(struct backend *backend, const struct capture_frame *frame, bo
     int rc = 0;
     backend->n_calls++;
     backend->time_ns = capture_even_ns(frame);
+    clock_sets_put(&backend->clock_sets, backend->n_calls - 1, frame->clock_set_ns);
     backend->n_new += tracked && !(frame->flags & CAPTURE_DUPLICATE);
     // What was dropped in between never had an image.
     const bool is_repeat = tracked && frame->flags & CAPTURE_DUPLICATE;

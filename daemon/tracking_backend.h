@@ -93,8 +93,9 @@ uint32_t backend_n_left_out(const struct backend *backend);
 // A loaded map is being searched for the camera: poses are in odom alone.
 bool backend_is_searching(const struct backend *backend);
 
-// The keyframes that are adjusted together, in the map: keyframe_window_list. Returns how many (0
-// also while a loaded map is being searched), copied to `out` with room for `max`.
+// The keyframes that are adjusted together, in the map, with the times that their frames had:
+// keyframe_window_list, whose times are even. Returns how many (0 also while a loaded map is being
+// searched), copied to `out` with room for `max`.
 uint32_t backend_keyframes(const struct backend *backend, struct graph_keyframe *out, uint32_t max);
 
 // Has all keyframes adjusted at once beside the tracking. Returns 0, -ENOTSUP (map.keyframes is 0),

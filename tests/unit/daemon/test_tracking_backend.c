@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/clock_sets.h"
 #include "daemon/tracking_backend.h"
 #include "gpu/track/covariance.h"
 #include "proto/se3.h"
@@ -873,6 +874,33 @@ static void the_found_frame_is_the_loaded_maps(void **state)
     backend_close(&backend);
 }
 
+// Where the machine's clock was set, keyframes have the times that their frames had, as often as it
+// happens: among themselves their own go on evenly.
+static void keyframes_have_their_frames_times(void **state)
+{
+    (void)state;
+    enum { N = 2 * CLOCK_SETS_MAX };
+    struct track_result result;
+    struct graph_keyframe keyframe;
+    memset(&config, 0, sizeof config);
+    config.map_keyframes = 4;
+    struct backend *backend = open_configured();
+    for (int i = 0; i < N; i++) {
+        const int64_t set_ns = i < 2 ? 0 : i < 4 ? -5000 : 1000 * i;
+        const struct capture_frame frame = {.image = {.depth = depth, .time_ns = 10 * i + set_ns},
+                                            .clock_set_ns = set_ns};
+        assert_int_equal(backend_track(backend, &frame, true, &result), 0);
+        for (int k = i < CLOCK_SETS_MAX ? 0 : i - 5; k <= i; k++) {
+            const int64_t then_ns = k < 2 ? 0 : k < 4 ? -5000 : 1000 * k;
+            fake_window.keyframe.seq = (uint64_t)k;
+            fake_window.keyframe.time_ns = 10 * k;
+            assert_int_equal(backend_keyframes(backend, &keyframe, 1), 1);
+            assert_int_equal(keyframe.time_ns, 10 * k + then_ns);
+        }
+    }
+    backend_close(&backend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -897,6 +925,7 @@ int main(void)
         cmocka_unit_test(the_source_serves_the_device_that_is_there),
         cmocka_unit_test(memory_that_cannot_be_locked_is_no_failure),
         cmocka_unit_test(the_found_frame_is_the_loaded_maps),
+        cmocka_unit_test(keyframes_have_their_frames_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
