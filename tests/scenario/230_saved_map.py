@@ -207,7 +207,7 @@ def check_full():
                     .get_status.map_left_out_blocks > 0, "the status")
     said = subprocess.run([harness.BINARY + "/bin/posectl", "--host", daemon.folder, "status"],
                           capture_output=True, text=True, timeout=harness.PATIENCE_S).stdout
-    check("map         full: new places are left out" in said, said)
+    check("\n            full: new places are left out" in said, said)
     daemon.stop()
     os.remove(FOLDER + "/full.map")
 
