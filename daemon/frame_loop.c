@@ -231,7 +231,8 @@ static void put_trajectory(struct loop *loop, const struct capture_frame *frame,
     uint32_t epoch, n;
     if (backend_ended_epoch(loop->settings->backend, &epoch, &keyframes, &n))
         trajectory_file_adjust(file, epoch, keyframes, n);
-    trajectory_file_push(file, frame->image.time_ns, &loop->T_map_odom, result);
+    trajectory_file_push(file, frame->image.time_ns, frame->clock_set_ns, &loop->T_map_odom,
+                         result);
 }
 
 // It changes with few frames.

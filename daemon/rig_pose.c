@@ -136,7 +136,8 @@ static void write_pose(struct rig_pose *rig, const struct rig_result *result)
         .T_odom_camera = result->T_odom_base,
         .map_epoch = result->epoch};
     memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
-    trajectory_file_push(rig->file, told_ns(rig, result), &result->T_map_odom, &pose);
+    trajectory_file_push(rig->file, told_ns(rig, result), rig->clock_set_ns, &result->T_map_odom,
+                         &pose);
 }
 
 static void set_state(const struct rig_pose *rig, const struct rig_result *result,

@@ -51,11 +51,12 @@ static void fail(struct trajectory_file *file, int error, const char *why)
 static int write_frame(struct trajectory_file *file, const struct trajectory_frame *frame,
                        const struct pose_error *error)
 {
+    const struct trajectory_part part = {frame->epoch, frame->clock_set_ns};
     struct stamped_pose pose = {frame->time_ns, frame->T_odom_camera};
     if (!error)
         pose.T_world_camera = se3_compose(&frame->T_map_odom, &frame->T_odom_camera);
-    if (trajectory_write_marked(file->file, file->format, &file->marks, frame->epoch, frame->origin,
-                                &pose, error) != 0)
+    if (trajectory_write_marked(file->file, file->format, &file->marks, &part, frame->origin, &pose,
+                                error) != 0)
         return -errno;
     return file->spool ? trajectory_spool_frame(file->spool, frame) : 0;
 }
@@ -198,7 +199,7 @@ static enum trajectory_origin origin_of(const struct track_result *result)
                                                   : TRAJECTORY_ORIGIN_MEASURED;
 }
 
-void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
+void trajectory_file_push(struct trajectory_file *file, int64_t time_ns, int64_t clock_set_ns,
                           const struct se3 *T_map_odom, const struct track_result *result)
 {
     pthread_mutex_lock(&file->lock);
@@ -208,9 +209,13 @@ void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
         fail(file, -ENOBUFS, "the disk does not keep up");
     if (!file->error) {
         const uint64_t at = file->n_pushed++ % QUEUE_POSES;
-        file->queue[at] = (struct trajectory_frame){time_ns,         result->map_epoch,
-                                                    result->n_finds, result->T_odom_camera,
-                                                    *T_map_odom,     origin_of(result)};
+        file->queue[at] = (struct trajectory_frame){.time_ns = time_ns,
+                                                    .clock_set_ns = clock_set_ns,
+                                                    .epoch = result->map_epoch,
+                                                    .n_finds = result->n_finds,
+                                                    .T_odom_camera = result->T_odom_camera,
+                                                    .T_map_odom = *T_map_odom,
+                                                    .origin = origin_of(result)};
         if (file->errors)
             file->errors[at] = result->error;
         file->n_epochs += file->n_epochs == 0 || file->epoch != result->map_epoch;

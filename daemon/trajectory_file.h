@@ -30,10 +30,10 @@ __attribute__((warn_unused_result)) int trajectory_file_create(struct trajectory
                                                                const struct log_sink *log);
 
 // One frame: the pose of the camera in the map, with covariances of the camera in odom, which is
-// what they are of; or that it was lost or is predicted, and where a map epoch begins
-// (proto/trajectory.h). One thread. After a failure nothing more is written, and the log has said
-// so once.
-void trajectory_file_push(struct trajectory_file *file, int64_t time_ns,
+// what they are of; or that it was lost or is predicted, and where a map epoch begins or the
+// machine's clock was set (proto/trajectory.h; capture_frame's clock_set_ns). One thread. After a
+// failure nothing more is written, and the log has said so once.
+void trajectory_file_push(struct trajectory_file *file, int64_t time_ns, int64_t clock_set_ns,
                           const struct se3 *T_map_odom, const struct track_result *result);
 
 bool trajectory_file_is_adjusted(const struct trajectory_file *file); // it can be completed

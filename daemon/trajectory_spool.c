@@ -223,8 +223,8 @@ int trajectory_spool_write(struct trajectory_spool *spool, FILE *file,
         error = -errno;
     for (uint64_t seq = 0; !error && fread(&frame, sizeof frame, 1, spool->file) == 1; seq++) {
         const struct stamped_pose pose = {frame.time_ns, adjusted(spool, seq, &at, &frame)};
-        if (trajectory_write_marked(file, format, &marks, frame.epoch, frame.origin, &pose, NULL) !=
-            0)
+        const struct trajectory_part part = {frame.epoch, frame.clock_set_ns};
+        if (trajectory_write_marked(file, format, &marks, &part, frame.origin, &pose, NULL) != 0)
             error = errno ? -errno : -EIO;
     }
     return !error && ferror(spool->file) ? -EIO : error;

@@ -8,7 +8,7 @@
 // the two are of different odoms, and the keyframe says nothing of the frame. What has no keyframe
 // stays as it was published.
 //
-// Frames wait in a file without a name (216 bytes each), so memory does not grow with the session:
+// Frames wait in a file without a name (224 bytes each), so memory does not grow with the session:
 // only keyframes of epochs that have ended are kept there, TRAJECTORY_SPOOL_KEYFRAMES at most.
 //
 // Frames come from one thread, keyframes from one; it is written when both have ended.
@@ -23,6 +23,7 @@
 
 struct trajectory_frame {
     int64_t time_ns;
+    int64_t clock_set_ns; // capture_frame's: times follow it, and go on evenly without
     uint32_t epoch;
     uint32_t n_finds;         // of the camera, so far: with each another odom begins
     struct se3 T_odom_camera; // as tracked, predicted, or LOST: the last one before

@@ -22,6 +22,10 @@
 #define EPOCH_MARK  "# map epoch "
 #define EPOCH_BREAK ", not connected to the lines before"
 
+// Where the machine's clock was set, and by how much in all.
+#define CLOCK_MARK "# clock set "
+#define CLOCK_END  " s since the beginning"
+
 static int write_time(FILE *file, int64_t time_ns)
 {
     const char *sign = time_ns < 0 ? "-" : "";
@@ -54,18 +58,24 @@ int trajectory_write(FILE *file, enum trajectory_format format, const struct sta
     return n < 0 ? -EIO : 0;
 }
 
-static int write_epoch(FILE *file, struct trajectory_marks *marks, uint32_t epoch)
+static int write_part(FILE *file, struct trajectory_marks *marks,
+                      const struct trajectory_part *part)
 {
-    const bool is_first = !marks->is_begun, is_new = marks->epoch != epoch; // epoch: 0 at first
-    *marks = (struct trajectory_marks){true, epoch};
-    if (!is_new)
-        return 0;
-    const char *end = is_first ? "" : EPOCH_BREAK;
-    return fprintf(file, EPOCH_MARK "%u%s\n", epoch, end) < 0 ? -EIO : 0;
+    const struct trajectory_marks before = *marks; // {0} at first
+    const char *end = before.is_begun ? EPOCH_BREAK : "";
+    *marks = (struct trajectory_marks){true, *part};
+    if (part->epoch != before.part.epoch &&
+        fprintf(file, EPOCH_MARK "%u%s\n", part->epoch, end) < 0)
+        return -EIO;
+    if (part->clock_set_ns != before.part.clock_set_ns &&
+        (fputs(CLOCK_MARK, file) < 0 || write_time(file, part->clock_set_ns) < 0 ||
+         fputs(CLOCK_END "\n", file) < 0))
+        return -EIO;
+    return 0;
 }
 
 int trajectory_write_marked(FILE *file, enum trajectory_format format,
-                            struct trajectory_marks *marks, uint32_t epoch,
+                            struct trajectory_marks *marks, const struct trajectory_part *part,
                             enum trajectory_origin origin, const struct stamped_pose *pose,
                             const struct pose_error *error)
 {
@@ -73,7 +83,7 @@ int trajectory_write_marked(FILE *file, enum trajectory_format format,
         origin == TRAJECTORY_ORIGIN_LOST ? "lost: no pose" : "predicted: no measurement";
     if (format == TRAJECTORY_FORMAT_KITTI)
         return trajectory_write(file, format, pose, error);
-    if (write_epoch(file, marks, epoch) != 0)
+    if (write_part(file, marks, part) != 0)
         return -EIO;
     if (origin == TRAJECTORY_ORIGIN_MEASURED)
         return trajectory_write(file, format, pose, error);
@@ -85,7 +95,7 @@ int trajectory_write_marked(FILE *file, enum trajectory_format format,
 
 // `error`: NULL when the file has none.
 static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
-                             const struct stamped_pose *pose, uint32_t epoch,
+                             const struct stamped_pose *pose, const struct trajectory_part *part,
                              const struct pose_error *error)
 {
     if (trajectory->n_poses == *capacity) {
@@ -94,10 +104,10 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
         if (!poses)
             return -ENOMEM;
         trajectory->poses = poses;
-        void *epochs = realloc(trajectory->epochs, grown * sizeof *trajectory->epochs);
-        if (!epochs)
+        void *parts = realloc(trajectory->parts, grown * sizeof *trajectory->parts);
+        if (!parts)
             return -ENOMEM;
-        trajectory->epochs = epochs;
+        trajectory->parts = parts;
         if (error) {
             void *errors = realloc(trajectory->errors, grown * sizeof *trajectory->errors);
             if (!errors)
@@ -108,7 +118,7 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
     }
     if (error)
         trajectory->errors[trajectory->n_poses] = *error;
-    trajectory->epochs[trajectory->n_poses] = epoch;
+    trajectory->parts[trajectory->n_poses] = *part;
     trajectory->poses[trajectory->n_poses++] = *pose;
     return 0;
 }
@@ -117,7 +127,7 @@ static int trajectory_append(struct trajectory *trajectory, size_t *capacity,
 // first line wins.
 struct sort_entry {
     struct stamped_pose pose;
-    uint32_t epoch;
+    struct trajectory_part part;
     size_t order;
 };
 
@@ -129,42 +139,60 @@ static int compare_entries(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-// Sorts by time and drops repeated times. Epochs that are all the same are dropped, too.
+bool trajectory_is_same_part(const struct trajectory_part *a, const struct trajectory_part *b)
+{
+    return a->epoch == b->epoch && a->clock_set_ns == b->clock_set_ns;
+}
+
+// Sorts by time and drops repeated times. Parts that are all the same are dropped, too.
 static int trajectory_order(struct trajectory *trajectory, const char *path,
                             const struct log_sink *log)
 {
     size_t n = trajectory->n_poses;
     struct sort_entry *entries = malloc(n * sizeof *entries);
-    if (!entries)
+    struct pose_error *errors = trajectory->errors ? malloc(n * sizeof *errors) : NULL;
+    if (!entries || (trajectory->errors && !errors)) {
+        free(entries);
+        free(errors);
         return -ENOMEM;
-    bool sorted = true;
+    }
+    bool sorted = true, is_wrong = false; // all; a time falls although no clock was set
     for (size_t i = 0; i < n; i++) {
-        entries[i] = (struct sort_entry){trajectory->poses[i], trajectory->epochs[i], i};
-        sorted = sorted && (!i || trajectory->poses[i - 1].time_ns <= trajectory->poses[i].time_ns);
+        const struct trajectory_part *parts = trajectory->parts;
+        entries[i] = (struct sort_entry){trajectory->poses[i], parts[i], i};
+        const bool falls = i && trajectory->poses[i - 1].time_ns > trajectory->poses[i].time_ns;
+        sorted = sorted && !falls;
+        is_wrong = is_wrong || (falls && parts[i - 1].clock_set_ns == parts[i].clock_set_ns);
     }
-    if (!sorted) {
-        if (trajectory->errors) { // they hang together in the order of their growth
-            log_to(log, LOG_LEVEL_ERROR, "%s: times out of order in a file with covariances", path);
-            free(entries);
-            return -EINVAL;
-        }
+    if (is_wrong && trajectory->errors) { // they hang together in the order of their growth
+        log_to(log, LOG_LEVEL_ERROR, "%s: times out of order in a file with covariances", path);
+        free(entries);
+        free(errors);
+        return -EINVAL;
+    }
+    if (!sorted)
         qsort(entries, n, sizeof *entries, compare_entries);
+    if (is_wrong)
         log_to(log, LOG_LEVEL_WARNING, "%s: times out of order, sorted", path);
-    }
     size_t kept = 0;
     bool is_one = true;
-    for (size_t i = 0; i < n; i++)
-        if (!kept || trajectory->poses[kept - 1].time_ns != entries[i].pose.time_ns) {
-            if (trajectory->errors)
-                trajectory->errors[kept] = trajectory->errors[entries[i].order];
-            is_one = is_one && entries[i].epoch == entries[0].epoch;
-            trajectory->epochs[kept] = entries[i].epoch;
-            trajectory->poses[kept++] = entries[i].pose;
-        }
+    for (size_t i = 0; i < n; i++) {
+        const struct sort_entry *e = &entries[i];
+        if (kept && trajectory->poses[kept - 1].time_ns == e->pose.time_ns &&
+            trajectory->parts[kept - 1].clock_set_ns == e->part.clock_set_ns)
+            continue;
+        if (errors)
+            errors[kept] = trajectory->errors[e->order];
+        is_one = is_one && trajectory_is_same_part(&e->part, &entries[0].part);
+        trajectory->parts[kept] = e->part;
+        trajectory->poses[kept++] = e->pose;
+    }
     free(entries);
+    free(trajectory->errors);
+    trajectory->errors = errors;
     if (is_one) {
-        free(trajectory->epochs);
-        trajectory->epochs = NULL;
+        free(trajectory->parts);
+        trajectory->parts = NULL;
     }
     if (kept < n)
         log_to(log, LOG_LEVEL_WARNING, "%s: %zu poses repeat a time and were left out", path,
@@ -271,6 +299,19 @@ static bool parse_epoch(const char *line, uint32_t *out)
     return true;
 }
 
+// Whether the line tells of a set clock, as trajectory_write_marked does.
+static bool parse_clock_set(const char *line, int64_t *out_ns)
+{
+    char *end;
+    if (strncmp(line, CLOCK_MARK, strlen(CLOCK_MARK)) != 0)
+        return false;
+    const long double set_s = strtold(line + strlen(CLOCK_MARK), &end);
+    if (strncmp(end, CLOCK_END, strlen(CLOCK_END)) != 0 || !(fabsl(set_s) <= 9.2e9L))
+        return false;
+    *out_ns = llroundl(set_s * (long double)NS_PER_S);
+    return true;
+}
+
 // Reads a line and cuts off its end. Returns 1, 0 at the end of the file, or -EINVAL with a reason:
 // neither getline, whose memory has no bound, nor fgets, which does not tell of a NUL, will do.
 static int read_line(FILE *file, char out[LINE_BYTES], const char **out_reason)
@@ -297,13 +338,14 @@ int trajectory_parse_tum(FILE *file, const char *name, const struct log_sink *lo
     char line[LINE_BYTES];
     const char *reason = NULL;
     size_t capacity = 0, line_number = 0;
-    uint32_t epoch = 0;
+    struct trajectory_part part = {0};
     int status;
     while ((status = read_line(file, line, &reason)) > 0) {
         struct stamped_pose pose;
         struct pose_error error;
         status = parse_tum_line(line, name, ++line_number, log, &pose, &error);
-        if (status == 0 && parse_epoch(line, &epoch))
+        if (status == 0 &&
+            (parse_epoch(line, &part.epoch) || parse_clock_set(line, &part.clock_set_ns)))
             continue;
         if (status > 0 && out->n_poses && (status == 2) != (out->errors != NULL)) {
             log_to(log, LOG_LEVEL_ERROR, "%s:%zu: covariances on some lines only", name,
@@ -311,7 +353,7 @@ int trajectory_parse_tum(FILE *file, const char *name, const struct log_sink *lo
             status = -EINVAL;
         }
         if (status > 0)
-            status = trajectory_append(out, &capacity, &pose, epoch, status == 2 ? &error : NULL);
+            status = trajectory_append(out, &capacity, &pose, &part, status == 2 ? &error : NULL);
         if (status < 0)
             goto done;
     }
@@ -454,7 +496,7 @@ int trajectory_read_sevenscenes(const char *folder, const struct log_sink *log,
         struct stamped_pose pose = {.time_ns = trajectory_frame_time_ns((uint64_t)number)};
         status = read_matrix(dirfd(dir), entry->d_name, path, log, &pose.T_world_camera);
         if (!status)
-            status = trajectory_append(out, &capacity, &pose, 0, NULL);
+            status = trajectory_append(out, &capacity, &pose, &(struct trajectory_part){0}, NULL);
         if (status)
             break;
     }
@@ -511,15 +553,22 @@ int trajectory_at(const struct trajectory *trajectory, int64_t time_ns, int64_t 
     return 0;
 }
 
-int trajectory_of_epoch(const struct trajectory *trajectory, uint32_t epoch, struct trajectory *out)
+struct trajectory_part trajectory_part_of(const struct trajectory *trajectory, size_t i)
+{
+    return trajectory->parts ? trajectory->parts[i] : (struct trajectory_part){0};
+}
+
+int trajectory_of_part(const struct trajectory *trajectory, const struct trajectory_part *part,
+                       struct trajectory *out)
 {
     size_t capacity = 0;
     *out = (struct trajectory){0};
     for (size_t i = 0; i < trajectory->n_poses; i++) {
         const struct pose_error *error = trajectory->errors ? &trajectory->errors[i] : NULL;
-        if ((trajectory->epochs ? trajectory->epochs[i] : 0) != epoch)
+        const struct trajectory_part its = trajectory_part_of(trajectory, i);
+        if (!trajectory_is_same_part(&its, part))
             continue;
-        if (trajectory_append(out, &capacity, &trajectory->poses[i], epoch, error) != 0) {
+        if (trajectory_append(out, &capacity, &trajectory->poses[i], part, error) != 0) {
             trajectory_free(out);
             return -ENOMEM;
         }
@@ -529,7 +578,7 @@ int trajectory_of_epoch(const struct trajectory *trajectory, uint32_t epoch, str
 
 void trajectory_free(struct trajectory *trajectory)
 {
-    free(trajectory->epochs);
+    free(trajectory->parts);
     free(trajectory->poses);
     free(trajectory->errors);
     *trajectory = (struct trajectory){0};

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 // The newest first: epochs come one after the other, but where a clock was set back.
-static struct eval_part *part_of(struct eval_parts *parts, uint32_t epoch)
+static struct eval_part *part_of(struct eval_parts *parts, const struct trajectory_part *part)
 {
     for (size_t i = parts->n; i-- > 0;)
-        if (parts->parts[i].epoch == epoch)
+        if (trajectory_is_same_part(&parts->parts[i].part, part))
             return &parts->parts[i];
     return NULL;
 }
@@ -18,8 +18,8 @@ int eval_parts_find(const struct trajectory *trajectory, struct eval_parts *out)
     size_t max = 0;
     *out = (struct eval_parts){0};
     for (size_t i = 0; i < trajectory->n_poses; i++) {
-        const uint32_t epoch = trajectory->epochs ? trajectory->epochs[i] : 0;
-        struct eval_part *part = part_of(out, epoch);
+        const struct trajectory_part its = trajectory_part_of(trajectory, i);
+        struct eval_part *part = part_of(out, &its);
         if (!part && out->n == max) {
             max = max ? 2 * max : 4;
             struct eval_part *grown = realloc(out->parts, max * sizeof *grown);
@@ -31,7 +31,7 @@ int eval_parts_find(const struct trajectory *trajectory, struct eval_parts *out)
         }
         if (!part) {
             part = &out->parts[out->n++];
-            *part = (struct eval_part){.epoch = epoch};
+            *part = (struct eval_part){.part = its};
         }
         part->n_poses++;
     }
@@ -46,7 +46,7 @@ static int judge(struct eval_part *part, const struct trajectory *truth,
 {
     struct trajectory alone;
     struct evaluation e = {0};
-    int error = trajectory_of_epoch(trajectory, part->epoch, &alone);
+    int error = trajectory_of_part(trajectory, &part->part, &alone);
     for (size_t i = 0; i < alone.n_poses; i++)
         alone.poses[i].time_ns += offset_ns;
     if (!error)
@@ -69,17 +69,29 @@ int eval_parts_judge(struct eval_parts *parts, const struct trajectory *truth,
     return error;
 }
 
+void eval_part_name(const struct trajectory_part *part, char out[EVAL_PART_NAME_BYTES])
+{
+    const double set_s = (double)part->clock_set_ns * 1e-9;
+    if (part->clock_set_ns == 0)
+        snprintf(out, EVAL_PART_NAME_BYTES, "%u", part->epoch);
+    else
+        snprintf(out, EVAL_PART_NAME_BYTES, "%u, clock set %+.3f s", part->epoch, set_s);
+}
+
 void eval_parts_print(const struct eval_parts *parts)
 {
-    printf("parts            %zu (map epochs), not connected: epoch %u, the longest, is judged\n",
-           parts->n, parts->parts[parts->longest].epoch);
+    char name[EVAL_PART_NAME_BYTES];
+    eval_part_name(&parts->parts[parts->longest].part, name);
+    printf("parts            %zu (map epochs), not connected: epoch %s, the longest, is judged\n",
+           parts->n, name);
     for (size_t i = 0; i < parts->n; i++) {
         const struct eval_part *p = &parts->parts[i];
+        eval_part_name(&p->part, name);
         if (p->n_matched)
-            printf("  epoch %-8u ATE rmse %9.4f mm  %zu of %zu poses matched\n", p->epoch,
+            printf("  epoch %-8s ATE rmse %9.4f mm  %zu of %zu poses matched\n", name,
                    p->ate_rmse_m * 1e3, p->n_matched, p->n_poses);
         else
-            printf("  epoch %-8u none of %zu poses matched\n", p->epoch, p->n_poses);
+            printf("  epoch %-8s none of %zu poses matched\n", name, p->n_poses);
     }
 }
 
@@ -89,7 +101,8 @@ json_t *eval_parts_to_json(const struct eval_parts *parts)
     for (size_t i = 0; i < parts->n; i++) {
         const struct eval_part *p = &parts->parts[i];
         json_array_append_new(
-            out, json_pack("{s:I, s:b, s:I, s:I, s:o}", "epoch", (json_int_t)p->epoch, "judged",
+            out, json_pack("{s:I, s:f, s:b, s:I, s:I, s:o}", "epoch", (json_int_t)p->part.epoch,
+                           "clock_set_s", (double)p->part.clock_set_ns * 1e-9, "judged",
                            i == parts->longest, "n_poses", (json_int_t)p->n_poses, "n_matched",
                            (json_int_t)p->n_matched, "ate_rmse_m",
                            p->n_matched ? json_real(p->ate_rmse_m) : json_null()));

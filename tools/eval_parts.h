@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a trajectory that are not connected with each other (map epochs,
-// proto/trajectory.h), each compared with the truth by an alignment of its own: one alignment of
-// all would take for an error what nobody has claimed. The one with most poses is the trajectory's,
-// as in the daemon's log.
+// The parts of a trajectory that are not connected with each other (map epochs) or have times of
+// another clock (the machine's was set; proto/trajectory.h), each compared with the truth by an
+// alignment of its own: one alignment of all would take for an error what nobody has claimed. The
+// one with most poses is the trajectory's, as in the daemon's log.
 #ifndef POSED_TOOLS_EVAL_PARTS_H
 #define POSED_TOOLS_EVAL_PARTS_H
 
@@ -11,7 +11,7 @@
 #include "proto/evaluate.h"
 
 struct eval_part {
-    uint32_t epoch;
+    struct trajectory_part part;
     size_t n_poses, n_matched;
     double ate_rmse_m; // where any is matched
 };
@@ -32,6 +32,10 @@ __attribute__((warn_unused_result)) int eval_parts_judge(struct eval_parts *part
                                                          const struct trajectory *truth,
                                                          const struct trajectory *trajectory,
                                                          int64_t offset_ns, int64_t max_gap_ns);
+
+// Its epoch, and how far the clock was set where it was.
+#define EVAL_PART_NAME_BYTES 64
+void eval_part_name(const struct trajectory_part *part, char out[EVAL_PART_NAME_BYTES]);
 
 void eval_parts_print(const struct eval_parts *parts);
 json_t *eval_parts_to_json(const struct eval_parts *parts);

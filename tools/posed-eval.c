@@ -364,13 +364,15 @@ static int choose_part(struct options *options, const struct trajectory *all,
     int status = eval_parts_find(all, &options->parts);
     if (status < 0)
         return status;
-    const uint32_t epoch = options->parts.parts[options->parts.longest].epoch;
+    const struct trajectory_part *part = &options->parts.parts[options->parts.longest].part;
+    char name[EVAL_PART_NAME_BYTES];
+    eval_part_name(part, name);
     if (options->parts.n > 1)
         log_to(&log_sink, LOG_LEVEL_WARNING,
-               "%s: its %zu parts (map epochs) are not connected with each other: epoch %u, the "
+               "%s: its %zu parts (map epochs) are not connected with each other: epoch %s, the "
                "longest, is judged alone",
-               options->trajectory, options->parts.n, epoch);
-    return trajectory_of_epoch(all, epoch, out);
+               options->trajectory, options->parts.n, name);
+    return trajectory_of_part(all, part, out);
 }
 
 // What is judged, with the truth's times, and the parts that it was chosen from.
@@ -399,7 +401,7 @@ static int evaluate(struct options *options)
         status = trajectory_read_tum(options->trajectory, &log_sink, &all);
     if (status < 0)
         goto free_trajectories;
-    if (truth.epochs)
+    if (truth.parts)
         log_to(&log_sink, LOG_LEVEL_WARNING,
                "%s: its parts (map epochs) are not connected with each other: it is no truth as a "
                "whole",
@@ -468,7 +470,8 @@ int main(int argc, char **argv)
         "taken out by --time-offset auto, here by the one that makes the mean over 10 frames "
         "least.\n\n"
         "Where the trajectory says that its parts are not connected with each other (the lines "
-        "`# map epoch N` of posed's files), the longest is judged, as in posed's log, and of each "
+        "`# map epoch N` of posed's files), or have times of another clock (`# clock set N s`), "
+        "the longest is judged, as in posed's log, and of each "
         "other its ATE alone is told (JSON: map_epochs).\n\n"
         "--time-offset auto takes the offset that makes ATE least. Of a camera that turns on its "
         "spot positions hardly tell it: where the offset at which both turn alike is 10 ms and "

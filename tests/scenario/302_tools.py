@@ -211,6 +211,19 @@ def check_parts(folder, truth):
     text = tool("posed-eval", *asked, says="epoch 1, the longest")
     check("2 (map epochs), not connected" in text and "epoch 0 " in text, text)
     tool("posed-eval", "-g", path, "-t", path, says="it is no truth as a whole")
+    # The machine's clock was set back by 0.5 s: what is by each clock is a part, all of one world.
+    with open(path, "w") as file:
+        for i, row in enumerate(truth):
+            if i == cut:
+                file.write("# clock set -0.500000000 s since the beginning\n")
+            time_s = row[0] - 0.5 * (i >= cut)
+            file.write(" ".join(f"{v:.12g}" for v in [time_s, *row[1:]]) + "\n")
+    result = json.loads(tool("posed-eval", *asked, "-o", "0.5", "-j",
+                             says="epoch 0, clock set -0.500 s, the longest"))
+    told = [(p["epoch"], p["clock_set_s"], p["judged"], p["n_poses"])
+            for p in result["map_epochs"]]
+    check(sorted(told) == [(0, -0.5, True, N_FRAMES - cut), (0, 0, False, cut)], f"{told}")
+    check(result["n_poses"] == N_FRAMES - cut and result["ate_m"]["max"] < 1e-6, f"{result}")
 
 
 def check_eval_errors(folder, path):

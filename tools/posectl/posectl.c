@@ -273,6 +273,7 @@ static bool take_page(const posed_Trajectory *page, FILE *file, struct trajector
                                                   ? TRAJECTORY_ORIGIN_LOST
                                               : is_predicted(from) ? TRAJECTORY_ORIGIN_PREDICTED
                                                                    : TRAJECTORY_ORIGIN_MEASURED;
+        const struct trajectory_part part = {.epoch = from->map_epoch};
         struct stamped_pose pose;
         const char *field;
         *n += poses || origin == TRAJECTORY_ORIGIN_MEASURED;
@@ -285,8 +286,8 @@ static bool take_page(const posed_Trajectory *page, FILE *file, struct trajector
             posectl_complain("frame %" PRIu64 ": the daemon sent no valid pose", from->seq);
             return false;
         }
-        if (trajectory_write_marked(file, TRAJECTORY_FORMAT_TUM, marks, from->map_epoch, origin,
-                                    &pose, NULL) != 0)
+        if (trajectory_write_marked(file, TRAJECTORY_FORMAT_TUM, marks, &part, origin, &pose,
+                                    NULL) != 0)
             return true; // posectl_close says why
     }
     return true;

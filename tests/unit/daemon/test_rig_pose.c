@@ -529,7 +529,7 @@ static void write_trajectory(const char *path, struct trajectory *out)
     assert_int_equal(trajectory_file_destroy(&file), 0);
     assert_int_equal(trajectory_read_tum(path, &log, out), 0);
     assert_int_equal(out->n_poses, 9); // the lost one has none
-    assert_int_equal(out->epochs[8], out->epochs[0] + 1);
+    assert_int_equal(out->parts[8].epoch, out->parts[0].epoch + 1);
 }
 
 static void two_keyframes_each(void)

@@ -66,7 +66,7 @@ static void push(struct trajectory_file *file, uint64_t seq, uint32_t epoch)
     const struct track_result result = {.T_odom_camera = tracked(seq),
                                         .map_epoch = epoch,
                                         .n_finds = epoch == 9 && seq >= FOUND_AT};
-    trajectory_file_push(file, (int64_t)seq * 33000000, &none, &result);
+    trajectory_file_push(file, (int64_t)seq * 33000000, 0, &none, &result);
 }
 
 static struct trajectory_file *open_file(const char *path, enum trajectory_format format,
@@ -189,7 +189,7 @@ static void test_marks(void **state)
                                                 .map_epoch = i >= 4,
                                                 .state = frames[i].state,
                                                 .reason = frames[i].reason};
-            trajectory_file_push(file, i * 1000000000LL, &none, &result);
+            trajectory_file_push(file, i * 1000000000LL, 0, &none, &result);
         }
         trajectory_file_adjust(file, 0, first, 1);
         assert_int_equal(trajectory_file_destroy(&file), 0);
@@ -203,6 +203,36 @@ static void test_marks(void **state)
         assert_non_null(strstr(text, "\n7.000000000 "));
         const char *begin = "# 0.000000000 predicted: no measurement\n1.000000000 ";
         assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+// Where the machine's clock was set a comment says so, in both.
+static void test_set_clock(void **state)
+{
+    (void)state;
+    const struct graph_keyframe only = keyframe(0);
+    const struct se3 none = se3_identity();
+    char path[256];
+    const struct log_sink log = scratch_log(&scratch);
+    scratch_name(&scratch, "s.txt", path);
+    for (int adjusted = 0; adjusted < 2; adjusted++) {
+        struct trajectory_file *file = open_file(path, TRAJECTORY_FORMAT_TUM, adjusted);
+        struct trajectory written;
+        for (int i = 0; i < 9; i++) {
+            const struct track_result result = {.T_odom_camera = tracked(0)};
+            const int64_t set_ns = i < 4 ? 0 : -3000000000;
+            trajectory_file_push(file, i * 1000000000LL + set_ns, set_ns, &none, &result);
+        }
+        trajectory_file_adjust(file, 0, &only, 1);
+        assert_int_equal(trajectory_file_destroy(&file), 0);
+        assert_int_equal(trajectory_read_tum(path, &log, &written), 0);
+        assert_int_equal(written.n_poses, 9);
+        for (size_t i = 0, n_set = 0; i < 9; i++) {
+            n_set += written.parts[i].clock_set_ns == -3000000000;
+            assert_true(i < 8 || n_set == 5);
+        }
+        trajectory_free(&written);
         assert_int_equal(unlink(path), 0);
     }
 }
@@ -592,7 +622,7 @@ static void test_find(void **state)
         const struct se3 none = se3_identity();
         struct track_result result = {.T_odom_camera = none, .map_epoch = i == 4};
         result.T_odom_camera.t_m[0] = times_s[i];
-        trajectory_file_push(file, llround(times_s[i] * 1e9), &none, &result);
+        trajectory_file_push(file, llround(times_s[i] * 1e9), 0, &none, &result);
     }
     for (int twice = 0; twice < 2; twice++) {
         for (uint32_t i = 0; i < n; i++)
@@ -608,7 +638,7 @@ static void test_find(void **state)
     // Frames that come later are written behind the others.
     const struct se3 none = se3_identity();
     const struct track_result last = {.T_odom_camera = none, .map_epoch = 1};
-    trajectory_file_push(file, 8000000000, &none, &last);
+    trajectory_file_push(file, 8000000000, 0, &none, &last);
     struct trajectory_find one = {.time_ns = 8000000000};
     assert_int_equal(trajectory_file_find(file, &one, 1, 0), 0);
     assert_true(one.is_known && one.seq == 5);
@@ -623,6 +653,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_marks, make, clean),
+        cmocka_unit_test_setup_teardown(test_set_clock, make, clean),
         cmocka_unit_test_setup_teardown(test_not_adjusted, make, clean),
         cmocka_unit_test_setup_teardown(test_descriptor, make, clean),
         cmocka_unit_test_setup_teardown(test_streams, make, clean),

@@ -151,9 +151,10 @@ static void test_marks(void **state)
         FILE *file = fopen(path, "w+");
         for (int i = 0; i < 5; i++) {
             const struct stamped_pose pose = {i * 1500000000LL, se3_identity()};
-            assert_int_equal(trajectory_write_marked(file, formats[f], &marks, i < 2 ? 0 : 2,
-                                                     origins[i], &pose, &none),
-                             0);
+            const struct trajectory_part its = {.epoch = i < 2 ? 0 : 2};
+            assert_int_equal(
+                trajectory_write_marked(file, formats[f], &marks, &its, origins[i], &pose, &none),
+                0);
         }
         rewind(file);
         for (int i = 0; i < (is_kitti ? 5 : 6); i++) {
@@ -169,14 +170,15 @@ static void test_marks(void **state)
             continue;
         assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
         assert_int_equal(read.n_poses, 3);
-        assert_non_null(read.epochs);
-        assert_true(read.epochs[0] == 0 && read.epochs[1] == 0 && read.epochs[2] == 2);
-        assert_int_equal(trajectory_of_epoch(&read, 2, &part), 0);
+        assert_non_null(read.parts);
+        assert_true(read.parts[0].epoch == 0 && read.parts[1].epoch == 0 &&
+                    read.parts[2].epoch == 2);
+        assert_int_equal(trajectory_of_part(&read, &(struct trajectory_part){2, 0}, &part), 0);
         assert_int_equal(part.n_poses, 1);
         assert_int_equal(part.poses[0].time_ns, 6000000000);
         assert_int_equal(part.errors != NULL, formats[f] == TRAJECTORY_FORMAT_COVARIANCE);
         trajectory_free(&part);
-        assert_int_equal(trajectory_of_epoch(&read, 1, &part), 0);
+        assert_int_equal(trajectory_of_part(&read, &(struct trajectory_part){1, 0}, &part), 0);
         assert_int_equal(part.n_poses, 0);
         trajectory_free(&part);
         trajectory_free(&read);
@@ -201,15 +203,79 @@ static void test_reads_epochs(void **state)
                                          &sink, &read),
                      0);
     assert_int_equal(read.n_poses, 3);
-    assert_non_null(read.epochs);
-    assert_true(read.epochs[0] == 4 && read.epochs[1] == 3 && read.epochs[2] == 4);
+    assert_non_null(read.parts);
+    assert_true(read.parts[0].epoch == 4 && read.parts[1].epoch == 3 && read.parts[2].epoch == 4);
     trajectory_free(&read);
-    assert_null(read.epochs);
+    assert_null(read.parts);
     assert_int_equal(trajectory_read_tum(write_file("e.txt", "# map epoch 3\n"
                                                              "5 0 0 0 0 0 0 1\n"),
                                          &sink, &read),
                      0);
-    assert_null(read.epochs); // all of one
+    assert_null(read.parts); // all of one
+    trajectory_free(&read);
+}
+
+// A clock that was set back: the poses by each clock are a part, and none is left out. Set back to
+// what it was, the first part goes on.
+static void test_set_clock(void **state)
+{
+    (void)state;
+    static const int64_t set_ns[] = {0, 0, 0, -2000000000, -2000000000, -2000000000, 0};
+    const enum trajectory_format formats[] = {TRAJECTORY_FORMAT_TUM, TRAJECTORY_FORMAT_COVARIANCE};
+    char path[256], text[16384];
+    struct trajectory read;
+    snprintf(path, sizeof path, "%s/set.txt", folder);
+    for (int f = 0; f < 2; f++) {
+        struct trajectory_marks marks = {0};
+        FILE *file = fopen(path, "w+");
+        for (int i = 0; i < 7; i++) {
+            struct stamped_pose pose = {i * 1000000000LL + set_ns[i], se3_identity()};
+            const struct trajectory_part its = {4, set_ns[i]};
+            const struct pose_error error = {.own = {i + 1}};
+            pose.T_world_camera.t_m[0] = i;
+            assert_int_equal(trajectory_write_marked(file, formats[f], &marks, &its,
+                                                     TRAJECTORY_ORIGIN_MEASURED, &pose, &error),
+                             0);
+        }
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = 0;
+        fclose(file);
+        assert_int_equal(strncmp(text, "# map epoch 4\n0.0", 17), 0);
+        assert_non_null(strstr(text, "\n# clock set -2.000000000 s since the beginning\n1.0"));
+        assert_non_null(strstr(text, "\n# clock set 0.000000000 s since the beginning\n6.0"));
+        struct trajectory part;
+        last_line[0] = 0;
+        assert_int_equal(trajectory_read_tum(path, &sink, &read), 0);
+        assert_int_equal(read.n_poses, 7);
+        assert_string_equal(last_line, ""); // nothing is out of order
+        for (int which = 0; which < 2; which++) {
+            static const int wanted[2][4] = {{0, 1, 2, 6}, {3, 4, 5}};
+            const struct trajectory_part its = {4, set_ns[which * 3]};
+            assert_int_equal(trajectory_of_part(&read, &its, &part), 0);
+            assert_int_equal(part.n_poses, which ? 3 : 4);
+            for (size_t k = 0; k < part.n_poses; k++) {
+                assert_true(part.poses[k].T_world_camera.t_m[0] == wanted[which][k]);
+                if (f == 1)
+                    assert_close(part.errors[k].own[0], wanted[which][k] + 1, 1e-6);
+            }
+            trajectory_free(&part);
+        }
+        trajectory_free(&read);
+    }
+    assert_int_equal(trajectory_read_tum(write_file("s.txt", "# clock set tomorrow\n"
+                                                             "# clock set nan s since the "
+                                                             "beginning\n"
+                                                             "# clock set 1e300 s since the "
+                                                             "beginning\n"
+                                                             "# clock set 5 s too late\n"
+                                                             "1 0 0 0 0 0 0 1\n"
+                                                             "# clock set 3 s since the "
+                                                             "beginning\r\n"
+                                                             "1 0 0 0 0 0 0 1\n"),
+                                         &sink, &read),
+                     0);
+    assert_int_equal(read.n_poses, 2); // of one time, by two clocks
+    assert_true(read.parts[0].clock_set_ns == 0 && read.parts[1].clock_set_ns == 3000000000);
     trajectory_free(&read);
 }
 
@@ -395,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_writes_what_it_reads),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_reads_epochs),
+        cmocka_unit_test(test_set_clock),
         cmocka_unit_test(test_refuses_bad_files),
         cmocka_unit_test(test_lines_have_no_nul_and_a_bound),
         cmocka_unit_test(test_every_truncation),
