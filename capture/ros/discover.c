@@ -128,8 +128,7 @@ bool ros_publishes(int32_t publications, const struct ros_participant *participa
 }
 
 struct hash_search {
-    const struct ros_participant *own;
-    const char *topic, *type_hash;
+    const char *topic, *type_hash, *mark;
     struct ros_publisher_count count;
 };
 
@@ -138,22 +137,21 @@ static bool count_publisher(void *user, const dds_builtintopic_endpoint_t *endpo
     struct hash_search *search = user;
     void *data = NULL;
     size_t n = 0;
-    if (strcmp(endpoint->topic_name, search->topic) != 0 ||
-        memcmp(endpoint->participant_key.v, search->own->guid, sizeof search->own->guid) == 0)
+    if (strcmp(endpoint->topic_name, search->topic) != 0)
         return false;
-    const bool is_same = dds_qget_userdata(endpoint->qos, &data, &n) && n > 0 &&
-                         memmem(data, n, search->type_hash, strlen(search->type_hash));
+    const bool has_data = dds_qget_userdata(endpoint->qos, &data, &n) && n > 0;
+    const bool is_same = has_data && memmem(data, n, search->type_hash, strlen(search->type_hash));
+    const bool is_marked = has_data && memmem(data, n, search->mark, strlen(search->mark));
     dds_free(data);
-    search->count.n_same += is_same;
-    search->count.n_other += !is_same;
+    search->count.n_same += !is_marked && is_same;
+    search->count.n_other += !is_marked && !is_same;
     return false;
 }
 
-struct ros_publisher_count ros_count_publishers(int32_t publications,
-                                                const struct ros_participant *own,
-                                                const char *topic, const char *type_hash)
+struct ros_publisher_count ros_count_publishers(int32_t publications, const char *topic,
+                                                const char *type_hash, const char *mark)
 {
-    struct hash_search search = {.own = own, .topic = topic, .type_hash = type_hash};
+    struct hash_search search = {.topic = topic, .type_hash = type_hash, .mark = mark};
     each_publisher(publications, count_publisher, &search);
     return search.count;
 }

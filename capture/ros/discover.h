@@ -33,14 +33,14 @@ uint64_t ros_count_matched(int32_t reader);
 bool ros_publishes(int32_t publications, const struct ros_participant *participant,
                    const char *topic);
 
-// How many publishers of the topic there are in other programs than `own`, a participant: with that
-// hash of the type (type_hash.h), and without it. Walks through all publishers of the domain.
+// How many publishers of the topic there are: with that hash of the type (type_hash.h), and without
+// it. Those with `mark` in their user data do not count. Walks through all publishers of the
+// domain.
 struct ros_publisher_count {
     size_t n_same, n_other;
 };
-struct ros_publisher_count ros_count_publishers(int32_t publications,
-                                                const struct ros_participant *own,
-                                                const char *topic, const char *type_hash);
+struct ros_publisher_count ros_count_publishers(int32_t publications, const char *topic,
+                                                const char *type_hash, const char *mark);
 
 // The topics with images, by ROS 2's names, separated by ", "; "" when there is none.
 void ros_list_image_topics(int32_t publications, char *out, size_t room);

@@ -4,6 +4,7 @@
 #include <dds/dds.h>
 #include <errno.h>
 #include <ros_types.h> // of ros_types.idl
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +14,14 @@
 #include "proto/clock.h"
 
 #define TOPIC   "ros_discovery_info" // ROS's own: without the rt/ of other topics
+#define MARK    "teller=posed;"      // KEY=VALUE; as ROS wants all of the user data, or has no hash
 #define LOOK_NS INT64_C(1000000000)
 #define TYPE    rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc
 
 struct ros_node_info {
     dds_entity_t participant, publications, topic;
     dds_entity_t writer; // 0: it is not told
-    struct ros_participant own;
-    int64_t look_ns; // when others are to be looked for
+    int64_t look_ns;     // when others are to be looked for
     rmw_dds_common_msg_dds__NodeEntitiesInfo_ node;
     rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ message;
 };
@@ -51,7 +52,6 @@ static int make_message(struct ros_node_info *node, const char *node_namespace, 
     int err = take_gid(node->participant, &node->message.gid);
     for (size_t i = 0; i < n_writers && !err; i++)
         err = take_gid(writers[i], &gids[i]);
-    memcpy(node->own.guid, node->message.gid.data, sizeof node->own.guid);
     return err;
 }
 
@@ -88,6 +88,18 @@ void ros_node_info_destroy(struct ros_node_info **node)
     *node = NULL;
 }
 
+// With a mark in the user data, behind the hash.
+static dds_entity_t create_writer(const struct ros_node_info *node)
+{
+    char data[200];
+    const int n = snprintf(data, sizeof data, "%s%s", ros_type_hash(TYPE.m_typename), MARK);
+    dds_qos_t *qos = ros_dds_qos(TYPE.m_typename, true, 1, true);
+    dds_qset_userdata(qos, data, (size_t)n);
+    dds_entity_t writer = dds_create_writer(node->participant, node->topic, qos, NULL);
+    dds_delete_qos(qos);
+    return writer;
+}
+
 void ros_node_info_update(struct ros_node_info *node)
 {
     const int64_t now_ns = clock_monotonic_ns();
@@ -95,15 +107,13 @@ void ros_node_info_update(struct ros_node_info *node)
         return;
     node->look_ns = now_ns + LOOK_NS;
     const struct ros_publisher_count others =
-        ros_count_publishers(node->publications, &node->own, TOPIC, ros_type_hash(TYPE.m_typename));
+        ros_count_publishers(node->publications, TOPIC, ros_type_hash(TYPE.m_typename), MARK);
     const bool is_wanted = others.n_same > 0 && others.n_other == 0;
     if (!is_wanted && node->writer > 0) {
         dds_delete(node->writer);
         node->writer = 0;
     } else if (is_wanted && node->writer <= 0) {
-        dds_qos_t *qos = ros_dds_qos(TYPE.m_typename, true, 1, true);
-        node->writer = dds_create_writer(node->participant, node->topic, qos, NULL);
-        dds_delete_qos(qos);
+        node->writer = create_writer(node);
         if (node->writer > 0 && dds_write(node->writer, &node->message) != DDS_RETCODE_OK) {
             dds_delete(node->writer); // the next time
             node->writer = 0;

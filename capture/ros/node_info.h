@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of which node publishers are, for `ros2 node list` and `ros2 topic info -v`, which have
 // _CREATED_BY_BARE_DDS_APP_ otherwise (design.ros2.org, "Node to Participant mapping"). Programs of
-// ROS 2 tell each other on the topic ros_discovery_info, whose type is of another length since Iron:
-// the new one makes programs of Humble end, with std::bad_alloc. So it is told only as long as
-// others tell of themselves by the type that we know, which its hash says, and nobody by another.
+// ROS 2 tell each other on the topic ros_discovery_info, whose type is of another length since
+// Iron: the new one makes programs of Humble end, with std::bad_alloc. So it is told only as long
+// as others tell of themselves by the type that we know, which its hash says, and nobody by
+// another. Other daemons of ours, known by a mark in the user data, are no reason: two would keep
+// each other telling when all others have gone, and what is kept would reach a program of Humble
+// that comes.
 // Only for files of */ros.
 #ifndef POSED_CAPTURE_ROS_NODE_INFO_H
 #define POSED_CAPTURE_ROS_NODE_INFO_H

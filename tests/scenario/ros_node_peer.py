@@ -4,10 +4,11 @@ interpreter that has it:
 
     ros_node_peer.py DOMAIN
 
-Reads ros_discovery_info, as every program of ROS does. First nobody tells of himself there, then one
-program does by the type of Iron and later, then another by one without a hash, as Humble's, which
-ends again. Prints a JSON list of what the daemon told in each of these four times, null where it
-told nothing: its node's namespace and name, and the topics of the writers that it named."""
+Reads ros_discovery_info, as every program of ROS does. First nobody tells of himself there, then
+one program does by the type of Iron and later, then another by one without a hash, as Humble's,
+which ends again. Prints a JSON list of what the daemon told in each of these four times, null
+where it told nothing: its node's namespace and name, and the topics of the writers that it
+named."""
 import json
 import sys
 import time
