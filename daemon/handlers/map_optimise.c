@@ -65,10 +65,10 @@ static void tell(struct handlers *handlers, const struct optimise_report *r)
 {
     char text[200];
     snprintf(text, sizeof text,
-             "map optimised: %u keyframes, the farthest moved by %.1f mm and %.2f degrees, %.1f mm "
-             "off what %u links say instead of %.1f%s",
-             r->n_keyframes, r->moved_m * 1e3, r->moved_rad * 57.29577951, r->apart_m * 1e3,
-             r->n_links, r->apart_before_m * 1e3,
+             "map optimised: %u keyframes, the farthest moved by %.1f mm and %.2f degrees; the "
+             "poses fit %u links to %.1f mm, those before to %.1f%s",
+             r->n_keyframes, r->moved_m * 1e3, r->moved_rad * 57.29577951, r->n_links,
+             r->apart_m * 1e3, r->apart_before_m * 1e3,
              r->has_field ? "; the camera's own error is taken out of them" : "");
     log_to(&handlers->log, LOG_LEVEL_NOTICE, "%s", text);
     handlers_event(handlers, posed_Event_Kind_MAP_MOVED, text);

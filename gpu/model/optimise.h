@@ -21,9 +21,11 @@ struct optimise_report {
     double reduction;     // of the residual of pairs kept aside, 0: no field was learnt
     bool has_field;       // it was worth to be taken out
     double before, after; // RMS of each link's pair where it alone lays it [m], mean; the
-                          // links of `after` are measured anew, and others
-    // How far keyframes lie from where the links measured anew have them, mean over these: where
-    // the keyframes were, and where they are. This says whether the map is better.
+                          // links of `after` are others, most of them measured anew
+    // How well the keyframes' poses fit the links of `after`, those kept among them: how far they
+    // lie from where these have them, mean, where they were and where they are. Poses are fitted to
+    // these links, so less does not mean that they are right: links that all err alike are fitted,
+    // too.
     double apart_before_m, apart_before_rad, apart_m, apart_rad;
     double moved_m, moved_rad; // of the keyframe that moved most
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // posectl map save NAME | load NAME | list | export OUT.ply | keyframes | optimise
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +12,6 @@
 #include "tools/posectl/posectl.h"
 
 #define DEGREES 57.29577951
-#define SAME_MM 0.1 // what keyframes move by when they are adjusted once more
 
 static posed_Reply reply;
 static const char *action, *name;
@@ -252,16 +250,17 @@ static json_t *json_optimised(const posed_MapOptimised *m)
                      m->has_own_error, "reduction", m->reduction);
 }
 
-static void print_verdict(const posed_MapOptimised *m)
+// The poses were fitted to these links, so it is no judge of them.
+static void print_fit(const posed_MapOptimised *m)
 {
-    const double before_mm = m->apart_before_m * 1e3, now_mm = m->apart_m * 1e3;
-    const char *verdict = m->links == 0                         ? "nothing tells: no links"
-                          : fabs(now_mm - before_mm) <= SAME_MM ? "as good as before"
-                          : now_mm < before_mm                  ? "better"
-                                                                : "worse than before";
-    printf("%s: keyframes lie %.1f mm, %.2f degrees off where the links measured anew have them, "
-           "with the poses before %.1f mm, %.2f degrees\n",
-           verdict, now_mm, m->apart_rad * DEGREES, before_mm, m->apart_before_rad * DEGREES);
+    if (m->links == 0)
+        printf("no links beside the chain of keyframes: nothing says how well the poses fit\n");
+    else
+        printf("the poses fit their %" PRIu32 " link%s to %.1f mm, %.2f degrees, those before to "
+               "%.1f mm, %.2f degrees: what they were fitted to, not how right they are. Poses fit "
+               "links that all err alike, too, and are wrong then\n",
+               m->links, m->links == 1 ? "" : "s", m->apart_m * 1e3, m->apart_rad * DEGREES,
+               m->apart_before_m * 1e3, m->apart_before_rad * DEGREES);
 }
 
 static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *request)
@@ -277,9 +276,9 @@ static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *requ
     }
     printf("%" PRIu32 " keyframes adjusted, the farthest moved by %.1f mm, %.2f degrees\n",
            m->keyframes, m->moved_m * 1e3, m->moved_rad * DEGREES);
-    print_verdict(m);
+    print_fit(m);
     printf(
-        "%" PRIu32 " link%s measured anew, %" PRIu32 " before: each laid onto the other by "
+        "%" PRIu32 " link%s now, %" PRIu32 " before: each laid onto the other by "
         "itself, two keyframes differ by %.2f mm, at the links before by %.2f. That is the "
         "camera's noise and error, whichever links there are, not how well all keyframes agree\n",
         m->links, m->links == 1 ? "" : "s", m->links_before, m->residual_after_m * 1e3,
@@ -378,9 +377,11 @@ int posectl_map(struct posectl *ctl, int argc, char **argv)
                "for. `export` writes the surface, points with normals, "
                "to a new file here; `keyframes` shows the poses that are adjusted together; "
                "`optimise` learns the camera's own error from them and has all of them measured "
-               "and adjusted anew, beside the tracking, and says whether that is better. The exit "
-               "code of `optimise` is 0 also where it is not (JSON: apart_before_m, apart_m), 1 "
-               "where it could not be done."};
+               "and adjusted anew, beside the tracking, and says how well the poses fit the links "
+               "between them, before and after (JSON: apart_before_m, apart_m). That is what they "
+               "are fitted to, not how right they are: where all links err alike, poses fit them "
+               "and are wrong. The exit code of `optimise` is 0 where it was done, however they "
+               "fit, and 1 where it could not be done."};
     posed_Request request = posed_Request_init_zero;
     ctl->timeout_ms = 120000; // files of hundreds of megabytes, on a busy machine
     posectl_parse(ctl, &argp, argc, argv);
