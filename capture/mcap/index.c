@@ -206,20 +206,26 @@ static bool is_known(const struct walk *walk)
            index->n_chunks >= walk->first_chunk + SEARCHED_CHUNKS;
 }
 
-// A channel of which the index of the last chunk tells, and no record so far: that stands in the
-// summary, or in the chunk, which is read in place of its index then.
-static int look_for_channel(struct walk *walk, uint16_t id, enum chunk_state *chunk)
+// What the index of the last chunk told is forgotten.
+static int read_in_place_of_index(struct walk *walk, enum chunk_state *chunk)
 {
     struct mcap_index *index = walk->index;
-    int err = mcap_walk_recall(&walk->file, take_of_summary, walk);
-    if (err || (mcap_ids_have(&walk->channels.seen, id) && is_known(walk)))
-        return err;
-    mcap_ids_add(&walk->channels.seen, id); // or never
     while (is_listed(index))
         index->n_frames--;
     mcap_channels_count_chunk(&walk->channels, true);
     *chunk = CHUNK_READ;
     return walk_chunk(walk, index->n_chunks - 1);
+}
+
+// A channel of which the index of the last chunk tells, and no record so far: that stands in the
+// summary, or in the chunk, which is read in place of its index then.
+static int look_for_channel(struct walk *walk, uint16_t id, enum chunk_state *chunk)
+{
+    int err = mcap_walk_recall(&walk->file, take_of_summary, walk);
+    if (err || (mcap_ids_have(&walk->channels.seen, id) && is_known(walk)))
+        return err;
+    mcap_ids_add(&walk->channels.seen, id); // or never
+    return read_in_place_of_index(walk, chunk);
 }
 
 static int take_message_index(struct walk *walk, uint64_t offset, uint64_t n_bytes,
@@ -239,10 +245,10 @@ static int take_message_index(struct walk *walk, uint64_t offset, uint64_t n_byt
     if (err || *chunk != CHUNK_INDEXED)
         return err;
     const uint64_t n = mcap_get(data + 2, 4);
+    if (n > n_bytes - 6) // it is damaged
+        return read_in_place_of_index(walk, chunk);
     mcap_channels_count(&walk->channels, id, n / 16);
     if (!mcap_ids_have(&walk->channels.depths, id))
-        return 0;
-    if (n > n_bytes - 6)
         return 0;
     for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
         err = add_frame(index, mcap_get(data + 6 + at, 8), index->n_chunks - 1,

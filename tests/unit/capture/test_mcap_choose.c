@@ -374,6 +374,32 @@ static void the_one_that_was_recorded(void **state)
         }
 }
 
+// The index of the last chunk says that it has more messages than it has room for: that does not
+// count for the choice, and the chunk is read in its place.
+static void an_index_that_is_damaged(void **state)
+{
+    (void)state;
+    for (unsigned id = 2; id <= 3; id++) {
+        uint16_t value = 0;
+        begin("");
+        const size_t from = n_file;
+        channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(2, IMAGE, "depth", "protobuf", "", "");
+        channel(3, IMAGE, "depth/b", "protobuf", "", "");
+        calibration(1, W, 40, 40, 2, 1);
+        image(3, 5, W, 200);
+        chunk_of_image(from, 2, 10, 100);
+        for (int i = 2; i <= 8; i++)
+            chunk_of_image(n_file, 2, 10 * i, 100);
+        chunk_of_image(n_file, id, 90, 100 * (uint16_t)(id - 1));
+        mcap_put(file + n_file - 20, 0x40000010, 4);
+        assert_int_equal(open_as("", NULL, false, &value), 0);
+        assert_int_equal(value, 100);
+        assert_int_equal(info.n_frames, id == 2 ? 9 : 8);
+        assert_null(strstr(said, "depth topics"));
+    }
+}
+
 // Files that were merged, and loggers that open a channel again, have several of one topic: all of
 // its images are played, also where the second begins in a late chunk, and it is one topic.
 static void several_channels_of_a_topic(void **state)
@@ -653,6 +679,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_index_that_is_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_that_are_none, setup, teardown),
