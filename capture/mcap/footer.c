@@ -209,10 +209,11 @@ bool mcap_is_damaged(const struct mcap_reader *reader, const struct chunk_places
     return ends ? chunk < places->end : next > chunk;
 }
 
-void mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages)
+bool mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages)
 {
     for (size_t at = COUNTS_AT; at + COUNT_BYTES <= n_bytes; at += COUNT_BYTES)
         n_messages[mcap_get(statistics + at, 2)] += mcap_get(statistics + at + 2, 8);
+    return n_bytes >= COUNTS_AT + COUNT_BYTES;
 }
 
 int mcap_take_summary(struct mcap_reader *reader, const struct chunk_places *places,

@@ -45,8 +45,8 @@ uint64_t mcap_next_chunk(const struct mcap_reader *reader, const struct chunk_pl
                          uint64_t at);
 
 // Adds what the contents of a statistics record say of each channel's messages to n_messages, which
-// has room for all ids that there can be.
-void mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages);
+// has room for all ids that there can be. Returns whether it says any.
+bool mcap_add_counts(const unsigned char *statistics, size_t n_bytes, uint64_t *n_messages);
 
 // Gives the schemas, channels and statistics of that summary to `take`: a chunk that is lost may
 // have had them, or is counted there.

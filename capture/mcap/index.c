@@ -36,6 +36,7 @@ struct walk {
     bool has_camera;
     bool is_ros;
     bool unsupported;                // a chunk had a compression that was not built in
+    bool has_counts;                 // the summary says how many messages each channel has
     uint64_t n_said[UINT16_MAX + 1]; // messages of each channel by the summary, once recalled
 };
 
@@ -139,7 +140,7 @@ static int take_of_summary(void *user, unsigned opcode, const unsigned char *dat
     else if (opcode == MCAP_CHANNEL)
         take_channel(walk, data, n);
     else
-        mcap_add_counts(data, n, walk->n_said);
+        walk->has_counts |= mcap_add_counts(data, n, walk->n_said);
     return 0;
 }
 
@@ -165,7 +166,7 @@ static int walk_chunk(struct walk *walk, uint64_t number)
         if (n_record > n - at || n_record + MCAP_RECORD_BYTES > n - at) {
             damage_note(&walk->damage, walk->index->chunks[number].offset - MCAP_RECORD_BYTES,
                         MCAP_CHUNK_BREAKS_OFF, n - at, at);
-            break;
+            return mcap_walk_recall(&walk->file, take_of_summary, walk);
         }
         if (raw[at] == MCAP_SCHEMA)
             mcap_channels_take_schema(&walk->channels, data, (size_t)n_record);
@@ -389,7 +390,9 @@ static void tell_of_damage(const struct walk *walk, const char *name, uint64_t n
     damage_tell(&walk->damage, name, log);
     if (walk->damage.n == 0 || !is_complete || walk->unsupported)
         return;
-    if (n_lost)
+    if (!walk->has_counts)
+        log_to(log, LOG_LEVEL_WARNING, "%s: damaged; " MCAP_FOR_OTHERS, name);
+    else if (n_lost)
         log_to(log, LOG_LEVEL_WARNING, "%s: %llu image%s of %s lost by damage; " MCAP_FOR_OTHERS,
                name, (unsigned long long)n_lost, n_lost == 1 ? "" : "s",
                walk->channels.depth_topic);

@@ -123,7 +123,7 @@ static int walk_chunk(struct walk *walk, uint64_t offset, uint64_t n_bytes)
         if (n_record > n - at || n_record + MCAP_RECORD_BYTES > n - at) {
             damage_note(&walk->damage, offset - MCAP_RECORD_BYTES, MCAP_CHUNK_BREAKS_OFF, n - at,
                         at);
-            break;
+            return mcap_walk_recall(&walk->file, take_of_summary, walk);
         }
         err = take_record(walk, raw[at], raw + at + MCAP_RECORD_BYTES, (size_t)n_record,
                           (struct bag_place){offset, at});

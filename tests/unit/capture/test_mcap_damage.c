@@ -296,6 +296,54 @@ static void within_a_chunk(void **state)
         }
 }
 
+// A record within a chunk leads out of it, and the chunk has no checksum: what is behind is lost,
+// and counted.
+static void a_record_within_a_chunk(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        const size_t n = (size_t)mcap_get(file + chunks[0] + 1, 8);
+        unsigned char *const content = file + chunks[0] + MCAP_RECORD_BYTES;
+        memset(content + 16, 0xff, n - 16);
+        mcap_put(content + 16, n - 40, 8);
+        memset(content + 24, 0, 8); // no checksum, no compression
+        mcap_put(content + 32, n - 40, 8);
+        assert_true(read_file() == of_chunks(6));
+        assert_said("b.mcap: damaged at byte %zu: the last %zu bytes of its chunk cannot be read, "
+                    "from byte 0 of it on when unpacked\n",
+                    chunks[0], n - 40);
+        assert_said(": %zu images of %s lost by damage", n_each[0],
+                    k ? "/camera/depth/image_raw" : "depth");
+        assert_null(strstr(said, "no image is lost"));
+    }
+}
+
+// Where nothing says how many images there were, nothing is said of how many are lost.
+static void no_statistics(void **state)
+{
+    (void)state;
+    for (int has_summary = 0; has_summary < 2; has_summary++) {
+        begin(0);
+        size_t at = summary;
+        for (; file[at] != MCAP_FOOTER; at += MCAP_RECORD_BYTES + mcap_get(file + at + 1, 8))
+            if (file[at] == MCAP_STATISTICS)
+                file[at] = MCAP_METADATA_INDEX;
+        memset(file + at + MCAP_RECORD_BYTES + 8, 0, 12);
+        if (!has_summary) {
+            memmove(file + summary, file + at, n_file - at);
+            memset(file + summary + MCAP_RECORD_BYTES, 0, 8);
+            n_file -= at - summary;
+        }
+        mcap_put(file + chunks[0] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
+        assert_true(read_file() == of_chunks(6));
+        assert_said("b.mcap: damaged at byte %zu: ", chunks[0]);
+        assert_said("b.mcap: damaged; for other programs: posectl record repair FILE\n");
+        assert_null(strstr(said, "lost by damage"));
+        assert_null(strstr(said, "no image is lost"));
+    }
+}
+
 // Of a finished file whose chunks cannot be unpacked here the topics are known, and that is said.
 static void unknown_compression(void **state)
 {
@@ -556,6 +604,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(head_of_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(within_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_record_within_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
