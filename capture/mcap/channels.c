@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "capture/mcap/format.h"
+#include "capture/mcap/foxglove.h"
 
 #define DEPTH_TOPIC "depth"
 #define CALIB_TOPIC "calib"
@@ -131,16 +132,56 @@ void mcap_channels_count_chunk(struct mcap_channels *channels, bool again)
     }
 }
 
-// Of all channels of the topic of channel i; 0 where one before it is of the same.
-static uint64_t count_of(const struct mcap_channels *channels, size_t i, bool *out_is_first)
+void mcap_channels_look(struct mcap_channels *channels, uint16_t id, const unsigned char *message,
+                        size_t n_bytes)
 {
-    uint64_t n = 0;
-    *out_is_first = true;
+    struct foxglove_image image;
+    for (size_t i = 0; i < channels->n_images; i++) {
+        struct mcap_image_channel *const channel = &channels->images[i];
+        if (channel->id == id && channel->kind == MCAP_IMAGE_UNKNOWN &&
+            foxglove_get_image(message, n_bytes, &image))
+            channel->kind = foxglove_is_depth(&image) ? MCAP_IMAGE_DEPTH : MCAP_IMAGE_OTHER;
+    }
+}
+
+void mcap_channels_place(struct mcap_channels *channels, uint16_t id, uint64_t chunk,
+                         uint64_t offset)
+{
+    for (size_t i = 0; i < channels->n_images; i++)
+        if (channels->images[i].id == id && !channels->images[i].has_place) {
+            channels->images[i].has_place = true;
+            channels->images[i].chunk = chunk;
+            channels->images[i].offset = offset;
+        }
+}
+
+struct topic {
+    uint64_t n_messages;
+    enum mcap_image_kind kind;
+    bool is_first; // no channel before is of it
+};
+
+// Of all channels of the topic of channel i.
+static struct topic topic_of(const struct mcap_channels *channels, size_t i)
+{
+    struct topic topic = {.is_first = true};
     for (size_t k = 0; k < channels->n_images; k++) {
-        const bool is_same =
-            k == i || is_topic(channels->images[k].topic, channels->images[i].topic);
-        *out_is_first = *out_is_first && !(is_same && k < i);
-        n += is_same ? channels->images[k].n_messages : 0;
+        const struct mcap_image_channel *const image = &channels->images[k];
+        if (k != i && !is_topic(image->topic, channels->images[i].topic))
+            continue;
+        topic.is_first = topic.is_first && k >= i;
+        topic.kind = image->kind > topic.kind ? image->kind : topic.kind;
+        topic.n_messages += image->n_messages;
+    }
+    return topic;
+}
+
+size_t mcap_channels_n_depths(const struct mcap_channels *channels)
+{
+    size_t n = channels->n_topics;
+    for (size_t i = 0; i < channels->n_images; i++) {
+        const struct topic topic = topic_of(channels, i);
+        n -= topic.is_first && topic.kind == MCAP_IMAGE_OTHER;
     }
     return n;
 }
@@ -149,19 +190,21 @@ void mcap_channels_list(const struct mcap_channels *channels, bool with_counts,
                         char out[MCAP_LIST_BYTES])
 {
     size_t n = 0, n_listed = 0;
-    bool is_first;
-    *out = 0;
+    const size_t n_depths = mcap_channels_n_depths(channels);
+    snprintf(out, MCAP_LIST_BYTES, "%s", n_depths ? "" : "none");
     for (size_t i = 0; i < channels->n_images && n < MCAP_LIST_BYTES; i++) {
-        const unsigned long long n_images = count_of(channels, i, &is_first);
+        const struct topic topic = topic_of(channels, i);
         char count[40] = "";
+        if (!topic.is_first || topic.kind == MCAP_IMAGE_OTHER)
+            continue;
         if (with_counts)
-            snprintf(count, sizeof count, " (%llu image%s)", n_images, n_images == 1 ? "" : "s");
-        if (is_first)
-            n += (size_t)snprintf(out + n, MCAP_LIST_BYTES - n, "%s%s%s", n ? ", " : "",
-                                  channels->images[i].topic, count);
-        n_listed += is_first;
+            snprintf(count, sizeof count, " (%llu image%s)", (unsigned long long)topic.n_messages,
+                     topic.n_messages == 1 ? "" : "s");
+        n += (size_t)snprintf(out + n, MCAP_LIST_BYTES - n, "%s%s%s", n ? ", " : "",
+                              channels->images[i].topic, count);
+        n_listed++;
     }
-    if (n >= MCAP_LIST_BYTES || n_listed < channels->n_topics)
+    if (n >= MCAP_LIST_BYTES || n_listed < n_depths)
         memcpy(out + (n < MCAP_LIST_BYTES - 4 ? n : MCAP_LIST_BYTES - 4), "...", 4);
 }
 
@@ -169,14 +212,14 @@ const char *mcap_channels_most(const struct mcap_channels *channels)
 {
     const char *most = NULL;
     uint64_t n_most = 0, n_taken = 0;
-    bool is_first;
     for (size_t i = 0; i < channels->n_images; i++) {
-        const uint64_t n = count_of(channels, i, &is_first);
+        const struct topic topic = topic_of(channels, i);
         if (is_topic(channels->images[i].topic, channels->depth_topic))
-            n_taken = n;
-        if (n > n_most)
+            n_taken = topic.kind == MCAP_IMAGE_OTHER ? 0 : topic.n_messages;
+        if (topic.kind == MCAP_IMAGE_DEPTH && topic.n_messages > n_most) {
             most = channels->images[i].topic;
-        n_most = n > n_most ? n : n_most;
+            n_most = topic.n_messages;
+        }
     }
     const bool is_asked = channels->choice.topic || channels->choice.camera;
     return !is_asked && most && strlen(most) < MCAP_TOPIC_BYTES - 1 && n_taken < (n_most + 9) / 10
@@ -259,7 +302,8 @@ const char *mcap_channels_wrong(const struct mcap_channels *channels)
     const bool is_chosen = channels->choice.topic || channels->choice.camera;
     if (channels->choice.topic && channels->n_topics && channels->depth_rank == MCAP_DEPTH_NONE)
         return "no depth topic of that name; it has";
-    return is_chosen && channels->n_topics > 1 && channels->depth_rank < MCAP_DEPTH_NAMED
+    return is_chosen && mcap_channels_n_depths(channels) > 1 &&
+                   channels->depth_rank < MCAP_DEPTH_NAMED
                ? "no depth topic of that camera's name; it has"
                : NULL;
 }

@@ -47,10 +47,17 @@ struct mcap_calib_channel {
     char topic[MCAP_TOPIC_BYTES];
 };
 
+// What a channel of images has, by its first one: only the images tell. Of several channels of a
+// topic the last of these holds that one of them has.
+enum mcap_image_kind { MCAP_IMAGE_UNKNOWN, MCAP_IMAGE_OTHER, MCAP_IMAGE_DEPTH };
+
 struct mcap_image_channel {
     uint16_t id;
+    enum mcap_image_kind kind;
     char topic[MCAP_TOPIC_BYTES];
     uint64_t n_messages, n_of_chunk; // so far; of the last chunk
+    bool has_place;                  // of a message, by the index of its chunk
+    uint64_t chunk, offset;
 };
 
 struct mcap_channels {
@@ -61,7 +68,7 @@ struct mcap_channels {
     struct mcap_ids depths; // its channels: files that were merged have several of one topic
     double units_per_m;     // of the metadata of the first one, 0 = not given
     size_t n_other_units;   // channels of it that have others
-    struct mcap_image_channel images[64]; // all depth channels, the first ones
+    struct mcap_image_channel images[64]; // of whatever kind, the first ones
     size_t n_images, n_topics;            // that are kept; that there are
 
     const struct mcap_calib_channel *calib; // the first one of its topic, NULL = none
@@ -87,13 +94,23 @@ unsigned mcap_channels_take(struct mcap_channels *channels, const unsigned char 
 void mcap_channels_count(struct mcap_channels *channels, uint16_t id, uint64_t n_messages);
 void mcap_channels_count_chunk(struct mcap_channels *channels, bool again);
 
-// "depth/a (12 images), ...", or the names alone.
+// A message of an image channel, without the message's header: tells its kind, if none did before.
+void mcap_channels_look(struct mcap_channels *channels, uint16_t id, const unsigned char *message,
+                        size_t n_bytes);
+// Where one stands, for whoever wants to look at it; the first one is kept.
+void mcap_channels_place(struct mcap_channels *channels, uint16_t id, uint64_t chunk,
+                         uint64_t offset);
+
+// How many topics may be depth: without those whose images are seen to be others.
+size_t mcap_channels_n_depths(const struct mcap_channels *channels);
+
+// "depth/a (12 images), ...", or the names alone; of those that may be depth.
 #define MCAP_LIST_BYTES 500
 void mcap_channels_list(const struct mcap_channels *channels, bool with_counts,
                         char out[MCAP_LIST_BYTES]);
 
-// The topic with the most images, where the one that is taken has less than a tenth of them and
-// nothing was asked for; else NULL.
+// The topic with the most depth images, where the one that is taken has less than a tenth of them
+// (colour has none) and nothing was asked for; else NULL.
 const char *mcap_channels_most(const struct mcap_channels *channels);
 
 // All were read. Why the depth channel that is taken is not what was asked for, before a list of

@@ -166,6 +166,11 @@ bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_ima
     return out->n_data_bytes / (out->step_bytes ? out->step_bytes : 1) >= out->height_px;
 }
 
+bool foxglove_is_depth(const struct foxglove_image *image)
+{
+    return strcmp(image->encoding, "16UC1") == 0 || strcmp(image->encoding, "mono16") == 0;
+}
+
 bool foxglove_get_calibration(const void *message, size_t n_bytes, struct intrinsics *out)
 {
     struct protobuf_in in = {message, n_bytes, 0};

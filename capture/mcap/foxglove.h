@@ -61,6 +61,9 @@ struct foxglove_image {
 // message, or its data has fewer than height x step bytes.
 bool foxglove_get_image(const void *message, size_t n_bytes, struct foxglove_image *out);
 
+// Whether its encoding is one of depth: 16UC1 or mono16.
+bool foxglove_is_depth(const struct foxglove_image *image);
+
 // Reads size and the matrix K of a CameraCalibration. Returns false when the bytes are no protobuf
 // message or K has not nine numbers.
 bool foxglove_get_calibration(const void *message, size_t n_bytes, struct intrinsics *out);

@@ -12,6 +12,7 @@
 #include "capture/io/damage.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/foxglove.h"
+#include "capture/mcap/image_kinds.h"
 #include "capture/mcap/index_order.h"
 #include "capture/mcap/walk.h"
 
@@ -105,6 +106,8 @@ static int take_message(struct walk *walk, const unsigned char *data, size_t n, 
     struct mcap_index *index = walk->index;
     uint16_t channel = (uint16_t)mcap_get(data, 2);
     mcap_channels_count(&walk->channels, channel, 1);
+    mcap_channels_look(&walk->channels, channel, data + MCAP_MESSAGE_HEADER_BYTES,
+                       n - MCAP_MESSAGE_HEADER_BYTES);
     if (mcap_ids_have(&walk->channels.of_calib, channel) && !walk->has_camera)
         walk->has_camera = foxglove_get_calibration(data + MCAP_MESSAGE_HEADER_BYTES,
                                                     n - MCAP_MESSAGE_HEADER_BYTES, &index->camera);
@@ -249,6 +252,8 @@ static int take_message_index(struct walk *walk, uint64_t offset, uint64_t n_byt
     if (n > n_bytes - 6) // it is damaged
         return read_in_place_of_index(walk, chunk);
     mcap_channels_count(&walk->channels, id, n / 16);
+    if (n >= 16)
+        mcap_channels_place(&walk->channels, id, index->n_chunks - 1, mcap_get(data + 14, 8));
     if (!mcap_ids_have(&walk->channels.depths, id))
         return 0;
     for (uint64_t at = 0; at + 16 <= n && !err; at += 16)
@@ -335,7 +340,7 @@ static int walk_file(struct walk *walk, bool *out_complete)
     err = err == -EBADMSG ? 0 : err;
     if (!err && chunk == CHUNK_UNREAD)
         err = walk_chunk(walk, walk->index->n_chunks - 1);
-    return err;
+    return err ? err : mcap_look_at_images(walk->reader, walk->index->chunks, &walk->channels);
 }
 
 // Whether the images' own stamps are no times: some have none, or most have that of the one before,
@@ -449,6 +454,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         err = -ENOENT;
     }
     const char *wrong = err && err != -EINVAL ? NULL : mcap_channels_wrong(channels);
+    const size_t n_depths = mcap_channels_n_depths(channels);
     mcap_channels_list(channels, !wrong, topics);
     if (wrong) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, topics);
@@ -462,10 +468,10 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     }
     if (!err)
         tell_of_damage(walk, name, n_lost, complete, log);
-    if (!err && channels->n_topics > 1 && (channels->depth_rank == MCAP_DEPTH_ANY || most))
+    if (!err && n_depths > 1 && (channels->depth_rank == MCAP_DEPTH_ANY || most))
         log_to(log, LOG_LEVEL_NOTICE,
-               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name,
-               channels->n_topics, channels->depth_topic, topics);
+               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name, n_depths,
+               channels->depth_topic, topics);
     // `depth` is of a recording of one camera, whatever it is called now.
     else if (!err && channels->choice.camera && channels->depth_rank == MCAP_DEPTH_ANY)
         log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",

@@ -30,14 +30,14 @@ struct mcap_index {
 
 // Walks through the file: finds the depth channel (protobuf foxglove.RawImage of 16UC1 or mono16;
 // what was chosen, else the topic `depth` before others, else the first, but none with less than a
-// tenth of another's images; where there are several and none was chosen, a notice lists them),
-// its images, of all channels of that topic, and its calibration. Unpacks only as many chunks as
-// that takes. A file that breaks off is read up to there, with a warning; so are images whose
-// stamps go back, which are put in order. Returns 0, or after logging "<name>: <reason>": -EINVAL
-// (no MCAP file, no depth channel, none as chosen: they are listed), -ENOENT (no image), -ENOTSUP
-// (a compression that was not built in), -EIO, -ENOMEM; *out is then empty. Returns -ENOMSG and
-// logs nothing when it is a ROS recording, for mcap/ros2.h: by its profile, or because no channel
-// is protobuf but one is CDR or ROS 1.
+// tenth of another's depth images; where there are several and none was chosen, a notice lists
+// them), its images, of all channels of that topic, and its calibration. Unpacks only as many
+// chunks as that takes. A file that breaks off is read up to there, with a warning; so are images
+// whose stamps go back, which are put in order. Returns 0, or after logging "<name>: <reason>":
+// -EINVAL (no MCAP file, no depth channel, none as chosen: they are listed), -ENOENT (no image),
+// -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM; *out is then empty. Returns
+// -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h: by its profile, or because
+// no channel is protobuf but one is CDR or ROS 1.
 __attribute__((warn_unused_result)) int mcap_scan(struct mcap_reader *reader, const char *name,
                                                   const struct mcap_choice *choice,
                                                   const struct log_sink *log,

@@ -80,8 +80,7 @@ int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint
     if (image.remainders && image.units_per_m != index->units_per_m)
         return -EBADMSG;
     *out_reason = "not a 16UC1 or mono16 image";
-    if ((strcmp(image.encoding, "16UC1") != 0 && strcmp(image.encoding, "mono16") != 0) ||
-        image.step_bytes < 2 * (uint64_t)image.width_px)
+    if (!foxglove_is_depth(&image) || image.step_bytes < 2 * (uint64_t)image.width_px)
         return -EBADMSG;
     for (uint32_t y = 0; y < image.height_px; y++) {
         const unsigned char *row = image.data + (size_t)y * image.step_bytes;

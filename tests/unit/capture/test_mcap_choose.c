@@ -122,6 +122,8 @@ static void message(unsigned channel_id, int64_t time_ns, const unsigned char *b
 
 static int64_t delay_ns; // of the log behind the stamps of the images, 0: they have no stamps
 
+static const char *encoding = "16UC1";
+
 static void image(unsigned channel_id, int64_t time_ns, uint32_t w, uint16_t value)
 {
     unsigned char body[256], stamp[32];
@@ -137,7 +139,7 @@ static void image(unsigned channel_id, int64_t time_ns, uint32_t w, uint16_t val
     }
     protobuf_put_fixed32(&out, 2, w);
     protobuf_put_fixed32(&out, 3, H);
-    protobuf_put_text(&out, 4, "16UC1");
+    protobuf_put_text(&out, 4, encoding);
     protobuf_put_fixed32(&out, 5, 2 * W);
     protobuf_put_bytes(&out, 6, pixels, sizeof pixels);
     message(channel_id, time_ns, body, out.n);
@@ -372,6 +374,43 @@ static void the_one_that_was_recorded(void **state)
             assert_int_equal(open_as("#depth", NULL, false, &value), 0);
             assert_int_equal(value, 100);
         }
+}
+
+// A colour channel, with ten times as many images as the depth or before it: depth is taken, and
+// of one depth topic nothing is said. Chunks with an index or without.
+static void colour_is_not_depth(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        const bool has_chunks = how & 1, is_first = how & 2;
+        const char *const name = is_first ? "/depth" : "depth";
+        uint16_t value = 0;
+        begin("");
+        size_t from = n_file;
+        channel(1, CALIBRATION, "calib", "protobuf", "", "");
+        channel(is_first ? 3 : 2, IMAGE, is_first ? "/color" : name, "protobuf", "", "");
+        channel(is_first ? 2 : 3, IMAGE, is_first ? name : "/color", "protobuf", "", "");
+        calibration(1, W, 40, 40, 2, 1);
+        for (int i = 0; i <= 30; i++, from = n_file) {
+            const unsigned id = i == (is_first ? 20 : 0) ? 2 : 3;
+            encoding = id == 2 ? "mono16" : "rgb8";
+            if (has_chunks)
+                chunk_of_image(from, id, 10 * i + 5, (uint16_t)(100 * id));
+            else
+                image(id, 10 * i + 5, W, (uint16_t)(100 * id));
+        }
+        encoding = "16UC1";
+        assert_int_equal(open_as("", NULL, false, &value), 0);
+        assert_int_equal(value, 200);
+        assert_int_equal(info.n_frames, 1);
+        assert_null(strstr(said, "depth topics"));
+        assert_int_equal(open_as("#/none", NULL, false, NULL), -EINVAL);
+        assert_said(is_first ? "it has /depth\n" : "it has depth\n");
+        if (is_first)
+            continue;
+        assert_int_equal(open_as("", "left", false, &value), 0);
+        assert_int_equal(value, 200);
+    }
 }
 
 // The index of the last chunk says that it has more messages than it has room for: that does not
@@ -679,6 +718,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_camera_is_chosen, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
+        cmocka_unit_test_setup_teardown(colour_is_not_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_that_is_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
