@@ -212,16 +212,22 @@ const char *mcap_channels_most(const struct mcap_channels *channels)
 {
     const char *most = NULL;
     uint64_t n_most = 0, n_taken = 0;
+    bool is_colour = false; // what is taken
     for (size_t i = 0; i < channels->n_images; i++) {
         const struct topic topic = topic_of(channels, i);
-        if (is_topic(channels->images[i].topic, channels->depth_topic))
-            n_taken = topic.kind == MCAP_IMAGE_OTHER ? 0 : topic.n_messages;
+        if (is_topic(channels->images[i].topic, channels->depth_topic)) {
+            is_colour = topic.kind == MCAP_IMAGE_OTHER;
+            n_taken = is_colour ? 0 : topic.n_messages;
+        }
         if (topic.kind == MCAP_IMAGE_DEPTH && topic.n_messages > n_most) {
             most = channels->images[i].topic;
             n_most = topic.n_messages;
         }
     }
-    const bool is_asked = channels->choice.topic || channels->choice.camera;
+    // A camera's only depth topic is taken whatever it is called.
+    const bool is_only = is_colour && channels->depth_rank < MCAP_DEPTH_NAMED &&
+                         mcap_channels_n_depths(channels) == 1;
+    const bool is_asked = channels->choice.topic || (channels->choice.camera && !is_only);
     return !is_asked && most && strlen(most) < MCAP_TOPIC_BYTES - 1 && n_taken < (n_most + 9) / 10
                ? most
                : NULL;

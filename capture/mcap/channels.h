@@ -110,7 +110,7 @@ void mcap_channels_list(const struct mcap_channels *channels, bool with_counts,
                         char out[MCAP_LIST_BYTES]);
 
 // The topic with the most depth images, where the one that is taken has less than a tenth of them
-// (colour has none) and nothing was asked for; else NULL.
+// (colour has none) and nothing was asked for, or a camera and it is the only one; else NULL.
 const char *mcap_channels_most(const struct mcap_channels *channels);
 
 // All were read. Why the depth channel that is taken is not what was asked for, before a list of

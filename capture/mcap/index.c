@@ -473,9 +473,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
                "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name, n_depths,
                channels->depth_topic, topics);
     // `depth` is of a recording of one camera, whatever it is called now.
-    else if (!err && channels->choice.camera && channels->depth_rank == MCAP_DEPTH_ANY)
+    else if (!err && choice && choice->camera && (channels->depth_rank == MCAP_DEPTH_ANY || most))
         log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
-               name, channels->choice.camera, channels->depth_topic);
+               name, choice->camera, channels->depth_topic);
     if (!err && channels->n_other_units)
         log_to(log, LOG_LEVEL_WARNING,
                "%s: images of %s have another unit in %zu of its channels, and are left out: play "
