@@ -116,8 +116,8 @@ struct capture_frame {
     struct buffers *buffers;  // where the pixels are, for capture_keep
     uint64_t index;           // the recording's own frame number (7-Scenes: of the file name)
     unsigned flags;           // enum capture_flag
-    int64_t clock_set_ns;     // live: how far the machine's clock was set since the source was
-                              // opened, which image.time_ns follows: no time that passed
+    int64_t clock_set_ns;     // live: how far the machine's clock was set since the process's first
+                              // source was opened, which image.time_ns follows: no time that passed
     int64_t capture_mono_ns;  // CLOCK_MONOTONIC when the frame was there (paced: when it was due)
     uint64_t device_ticks;    // live: unwrapped device clock, else 0
     uint32_t n_lost_packets;  // live
@@ -129,8 +129,8 @@ struct capture_frame {
     float gravity_m_s2[3];
 };
 
-// Of two frames of a source the difference is the time that passed between them, also where the
-// machine's clock was set meanwhile.
+// Of two frames of a source, or of two sources that follow the machine's clock, the difference is
+// the time that passed between them, also where that was set meanwhile.
 static inline int64_t capture_even_ns(const struct capture_frame *frame)
 {
     return frame->image.time_ns - frame->clock_set_ns;

@@ -26,6 +26,14 @@ static enum live_stamp take(struct live_stamps *stamps, const struct live_time *
     return as;
 }
 
+void live_stamps_begin(struct live_stamps *stamps, int64_t stamp_ns, int64_t wall_ns,
+                       int64_t clock_set_ns)
+{
+    const int64_t apart_ns = stamp_ns > 0 ? stamp_ns - wall_ns : 0;
+    const bool is_near = apart_ns > -LIVE_STAMPS_NEAR_NS && apart_ns < LIVE_STAMPS_NEAR_NS;
+    *stamps = (struct live_stamps){.set_ns = is_near ? clock_set_ns : 0};
+}
+
 static void follow_clock(struct live_stamps *stamps, const struct live_time *now)
 {
     struct live_time *newest = &stamps->newest;

@@ -15,6 +15,8 @@
 // Shorter than the silence that is told of.
 #define LIVE_STAMPS_BACK_NS  INT64_C(800000000)
 
+// Stamps this near to the wall's time are of this machine's clock.
+#define LIVE_STAMPS_NEAR_NS INT64_C(2000000000)
 // So long after the machine's clock was set images may come that were stamped by it before.
 #define LIVE_STAMPS_OWED_NS INT64_C(2000000000)
 
@@ -39,8 +41,14 @@ struct live_stamps {                 // begins as all zero
     unsigned n_filled; // images without a stamp since
     int64_t owed_ns;   // of live_stamps_clock_set, which no stamp has followed yet
     int64_t owed_at_ns;
-    int64_t set_ns; // how far stamps were set since the beginning, with the machine's clock
+    int64_t set_ns; // how far the machine's clock was set that they follow, as of live_clock
 };
+
+// Before the first image is judged, which has this stamp (0: none) at wall_ns: stamps of this
+// machine's clock begin with what that was set by in this process, so that their even times meet
+// those of other cameras that began before it was set.
+void live_stamps_begin(struct live_stamps *stamps, int64_t stamp_ns, int64_t wall_ns,
+                       int64_t clock_set_ns);
 
 // The next image's.
 enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, int64_t arrived_ns);

@@ -44,7 +44,8 @@ struct rig_pose {
     struct rig_link link;
     int64_t capture_ns;   // of the newest frame, CLOCK_MONOTONIC
     int64_t clock_set_ns; // of the first camera's frames: what is told has it, the fusion has not
-    bool was_clock_set;
+    int64_t first_set_ns; // of the first frame
+    bool has_begun, was_clock_set; // since then
 };
 
 int rig_pose_create(struct rig_pose **out, const struct rig_pose_settings *settings)
@@ -290,7 +291,10 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
     pthread_mutex_lock(&rig->mutex);
     if (camera == 0)
         rig->clock_set_ns = frame->clock_set_ns;
-    rig->was_clock_set = rig->was_clock_set || frame->clock_set_ns != 0;
+    if (!rig->has_begun)
+        rig->first_set_ns = frame->clock_set_ns;
+    rig->has_begun = true;
+    rig->was_clock_set = rig->was_clock_set || frame->clock_set_ns != rig->first_set_ns;
     rig_link_put(&rig->link, camera, rig->settings.replay ? 0 : frame->capture_mono_ns,
                  result->map_epoch, is_cut);
     // An image that came before says where the camera was, not where it is.
@@ -330,7 +334,7 @@ static bool find_bodies(struct rig_pose *rig, uint32_t camera, const struct grap
     struct trajectory_find *found = calloc(n + 1, sizeof *found);
     bool good = found != NULL && n > 0 && !rig->was_clock_set;
     for (uint32_t i = 0; i < n && good; i++)
-        found[i].time_ns = keyframes[i].time_ns - rig->ahead_ns[camera];
+        found[i].time_ns = keyframes[i].time_ns - rig->ahead_ns[camera] + rig->first_set_ns;
     good = good && trajectory_file_find(rig->file, found, n, MAX_BETWEEN_NS) == 0;
     for (uint32_t i = 0; i < n && good; i++) {
         good = found[i].is_known && found[i].epoch == rig->last.epoch;
@@ -351,7 +355,7 @@ static int give_to_file(struct rig_pose *rig, const struct graph *joined, double
     if (!error)
         n = graph_bodies(joined, bodies);
     for (uint32_t i = 0; i < n && !error; i++)
-        found[i].time_ns = bodies[i].time_ns;
+        found[i].time_ns = bodies[i].time_ns + rig->first_set_ns;
     if (!error)
         error = trajectory_file_find(rig->file, found, n, MAX_BETWEEN_NS);
     for (uint32_t i = 0; i < n && !error; i++) {

@@ -72,7 +72,7 @@ static void on_frame(void *user, const void *raw, uint32_t ticks, uint32_t n_los
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_follow(&kinect->clock, &clocks);
     frame.image.time_ns = live_clock_wall_ns(&kinect->clock, taken_ns);
-    frame.clock_set_ns = kinect->clock.set_ns;
+    frame.clock_set_ns = kinect->clock.offsets.set_ns;
     uint16_t *pixels = live_take(&kinect->live);
     if (pixels) { // fakenect's images begin at odd addresses
         memcpy(pixels, raw, sizeof(uint16_t) * W * H);

@@ -352,7 +352,7 @@ static enum reconnect_served put(struct openni2 *openni2, const OniFrame *depth)
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_follow(&openni2->clock, &clocks);
     frame.image.time_ns = live_clock_wall_ns(&openni2->clock, taken_ns);
-    frame.clock_set_ns = openni2->clock.set_ns;
+    frame.clock_set_ns = openni2->clock.offsets.set_ns;
     openni2->n_frames++;
     uint16_t *pixels = is_damaged ? NULL : live_take(&openni2->live);
     if (pixels)

@@ -211,11 +211,11 @@ static bool is_from_ours(struct ros2 *ros2, const struct ros_message *message)
 // Stamps of this machine go where its clock is set.
 static void look_at_clock(struct ros2 *ros2, int64_t arrived_ns)
 {
-    const int64_t before_ns = ros2->clock.set_ns;
+    const int64_t before_ns = ros2->clock.offsets.set_ns;
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_follow(&ros2->clock, &clocks);
-    if (ros2->clock.set_ns != before_ns)
-        live_stamps_clock_set(&ros2->stamps, ros2->clock.set_ns - before_ns, arrived_ns);
+    if (ros2->clock.offsets.set_ns != before_ns)
+        live_stamps_clock_set(&ros2->stamps, ros2->clock.offsets.set_ns - before_ns, arrived_ns);
 }
 
 static void tell_of_set_clock(const struct ros2 *ros2, int64_t set_ns)
@@ -246,8 +246,10 @@ static bool is_in_time(struct ros2 *ros2, int64_t stamp_ns, bool is_damaged,
                        struct capture_frame *frame)
 {
     const bool is_first = !ros2->stamps.has_stamp, is_new_source = ros2->stamps.is_new_source;
-    const int64_t before_ns = ros2->stamps.newest.stamp_ns, set_ns = ros2->stamps.set_ns;
     look_at_clock(ros2, frame->capture_mono_ns);
+    if (ros2->stamps.newest.arrived_ns == 0)
+        live_stamps_begin(&ros2->stamps, stamp_ns, clock_wall_ns(), ros2->clock.offsets.set_ns);
+    const int64_t before_ns = ros2->stamps.newest.stamp_ns, set_ns = ros2->stamps.set_ns;
     frame->image.time_ns = stamp_ns;
     const enum live_stamp stamp =
         stamp_ns > 0 ? live_stamps_judge(&ros2->stamps, stamp_ns, frame->capture_mono_ns)

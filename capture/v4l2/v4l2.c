@@ -312,7 +312,7 @@ static enum reconnect_served put(struct v4l2 *v4l2, const struct v4l2_buffer *bu
     const struct live_clock_reading clocks = live_clock_read();
     live_clock_follow(&v4l2->clock, &clocks);
     frame.image.time_ns = live_clock_wall_ns(&v4l2->clock, taken_ns);
-    frame.clock_set_ns = v4l2->clock.set_ns;
+    frame.clock_set_ns = v4l2->clock.offsets.set_ns;
     v4l2->n_frames++;
     count_missed(v4l2, buffer->sequence);
     uint16_t *pixels = is_damaged ? NULL : live_take(&v4l2->live);

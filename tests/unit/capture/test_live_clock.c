@@ -18,7 +18,8 @@
 
 static char said[2000];
 static struct live_clock frames;
-static int64_t mono_ns, offset_ns, slept_ns; // of the machine
+static int64_t mono_ns = 20 * S, offset_ns, slept_ns; // of the machine
+static int64_t begun_ns;                              // set_ns of a source that has just begun
 
 static void hear(void *user, enum log_level level, const char *text)
 {
@@ -48,11 +49,12 @@ static int setup(void **state)
 {
     (void)state;
     said[0] = 0;
-    mono_ns = 20 * S;
+    mono_ns += 20 * S;
     offset_ns = 1700000000 * S;
     slept_ns = 5 * S;
     const struct live_clock_reading now = reading(0);
     live_clock_begin(&frames, "v4l2:2", &(struct log_sink){.write = hear}, &now);
+    begun_ns = frames.offsets.set_ns;
     return 0;
 }
 
@@ -62,19 +64,19 @@ static void times_are_even(void **state)
     assert_true(live_clock_wall_ns(&frames, mono_ns) == mono_ns + offset_ns);
     for (int i = 0; i < 3000; i++)
         assert_true(next() == mono_ns + 1700000000 * S);
-    assert_true(frames.set_ns == 0);
+    assert_true(frames.offsets.set_ns == begun_ns);
     assert_string_equal(said, "");
 }
 
 // Each time at the next frame, with one line.
 static void check_step(int64_t step_ns, const char *line)
 {
-    const int64_t before_ns = frames.set_ns;
+    const int64_t before_ns = frames.offsets.set_ns;
     said[0] = 0;
     offset_ns += step_ns;
     for (int i = 0; i < 100; i++) {
         assert_true(next() == mono_ns + offset_ns);
-        assert_true(frames.set_ns == before_ns + step_ns);
+        assert_true(frames.offsets.set_ns == before_ns + step_ns);
     }
     assert_string_equal(said, line);
 }
@@ -116,7 +118,7 @@ static void a_small_step_is_none(void **state)
     assert_string_equal(said, "");
     offset_ns -= 6 * MS; // 126 in all
     assert_true(next() == mono_ns + offset_ns);
-    assert_true(frames.set_ns == -126 * MS);
+    assert_true(frames.offsets.set_ns == begun_ns - 126 * MS);
 }
 
 // That time has passed: nobody set a clock.
@@ -127,15 +129,49 @@ static void a_machine_that_slept(void **state)
     slept_ns += 600 * S;
     for (int i = 0; i < 100; i++)
         assert_true(next() == mono_ns + offset_ns);
-    assert_true(frames.set_ns == 0);
+    assert_true(frames.offsets.set_ns == begun_ns);
     assert_string_equal(said, "v4l2:2: the machine slept for 600.000 s\n");
     said[0] = 0;
     offset_ns += 1000 * S; // and meanwhile somebody did
     slept_ns += 600 * S;
     assert_true(next() == mono_ns + offset_ns);
-    assert_true(frames.set_ns == 400 * S);
+    assert_true(frames.offsets.set_ns == begun_ns + 400 * S);
     assert_string_equal(said, "v4l2:2: the machine slept for 600.000 s\n"
                               "v4l2:2: the machine's clock was set 400.000 s forward: " FOLLOWS);
+}
+
+// One that begins after the clock was set knows by how much: its even times meet those of one that
+// began before, whichever of them tells of it first, and each tells of what was set since it began.
+static void sources_that_begin_at_different_times(void **state)
+{
+    (void)state;
+    static const int64_t step_ms[] = {20000, -3600000, 130};
+    struct live_clock other;
+    for (size_t i = 0; i < sizeof step_ms / sizeof *step_ms; i++) {
+        const int64_t before_ns = frames.offsets.set_ns;
+        offset_ns += step_ms[i] * MS;
+        mono_ns += PERIOD;
+        struct live_clock_reading now = reading(200);
+        live_clock_begin(&other, "v4l2:3", &(struct log_sink){.write = hear}, &now);
+        assert_string_equal(said, "");
+        next();
+        assert_true(frames.offsets.set_ns == before_ns + step_ms[i] * MS &&
+                    other.offsets.set_ns == frames.offsets.set_ns);
+        assert_true(live_clock_wall_ns(&other, mono_ns) == mono_ns + offset_ns);
+        assert_true(live_clock_wall_ns(&other, mono_ns) == live_clock_wall_ns(&frames, mono_ns));
+        assert_non_null(strstr(said, "v4l2:2: the machine's clock was set "));
+        said[0] = 0;
+        // What one has read before the other tells of a step says nothing of it.
+        const struct live_clock_reading early = reading(200);
+        offset_ns += 5 * S;
+        next();
+        said[0] = 0;
+        live_clock_follow(&other, &early);
+        assert_non_null(strstr(said, "v4l2:3: the machine's clock was set 5.000 s forward: "));
+        assert_true(other.offsets.set_ns == frames.offsets.set_ns &&
+                    other.offsets.wall_ns == frames.offsets.wall_ns);
+        said[0] = 0;
+    }
 }
 
 // Stopped between the readings, as by a debugger: the clock was not set.
@@ -152,7 +188,7 @@ static void a_thread_that_stood_still(void **state)
     live_clock_follow(&frames, &after);
     for (int i = 0; i < 100; i++)
         assert_true(next() == mono_ns + offset_ns);
-    assert_true(frames.set_ns == 0);
+    assert_true(frames.offsets.set_ns == begun_ns);
     assert_string_equal(said, "");
 }
 
@@ -161,8 +197,13 @@ static void a_thread_that_stood_still(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(times_are_even),       TEST(a_clock_that_is_set),  TEST(from_1970_on),
-        TEST(a_small_step_is_none), TEST(a_machine_that_slept), TEST(a_thread_that_stood_still),
+        TEST(times_are_even),
+        TEST(a_clock_that_is_set),
+        TEST(from_1970_on),
+        TEST(a_small_step_is_none),
+        TEST(a_machine_that_slept),
+        TEST(a_thread_that_stood_still),
+        TEST(sources_that_begin_at_different_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

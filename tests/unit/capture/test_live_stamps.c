@@ -225,6 +225,30 @@ static void stamps_that_follow_the_machines_clock(void **state)
     }
 }
 
+// The machine's clock was set before the first image: by so much is their even time behind, where
+// they are of that clock; not those of a simulation.
+static void stamps_that_begin_after_the_clock_was_set(void **state)
+{
+    (void)state;
+    const int64_t set_ns = 20000 * MS;
+    static const int64_t off_ms[] = {0, -300, 100, -3600000, 3600000};
+    for (size_t i = 0; i < sizeof off_ms / sizeof *off_ms; i++) {
+        const int64_t off_ns = off_ms[i] * MS, expected_ns = i < 3 ? set_ns : 0;
+        live_stamps_clock_set(&stamps, set_ns, arrived_ns);
+        live_stamps_begin(&stamps, stamp_ns + off_ns, stamp_ns, set_ns);
+        for (int k = 0; k < 10; k++) {
+            assert_int_equal(next(off_ns), LIVE_STAMP_TAKEN);
+            assert_true(stamps.set_ns == expected_ns);
+        }
+        stamp_ns += 300 * MS;
+        live_stamps_clock_set(&stamps, 300 * MS, arrived_ns);
+        assert_int_equal(next(off_ns), LIVE_STAMP_TAKEN);
+        assert_true(stamps.set_ns == expected_ns + 300 * MS);
+    }
+    live_stamps_begin(&stamps, 0, stamp_ns, set_ns); // the wall's time is theirs
+    assert_true(stamps.set_ns == set_ns);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
@@ -241,6 +265,7 @@ int main(void)
         TEST(the_second_image_without_a_stamp),
         TEST(stamps_that_begin_later),
         TEST(stamps_that_follow_the_machines_clock),
+        TEST(stamps_that_begin_after_the_clock_was_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -568,6 +568,14 @@ static void test_adjusted(void **state)
     for (int i = 0; i < 9; i++)
         assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - moved_m[i]) < 1e-8);
     trajectory_free(&t);
+    // The machine's clock was set before the cameras began: the file's times have that.
+    clock_set_ns = 7000 * MS;
+    write_trajectory(path, &t);
+    clock_set_ns = 0;
+    assert_true(t.poses[0].time_ns == 7000 * MS);
+    for (int i = 0; i < 9; i++)
+        assert_true(fabs(t.poses[i].T_world_camera.t_m[1] - moved_m[i]) < 1e-8);
+    trajectory_free(&t);
     assert_true(has_parts);
     assert_true(scratch_said(&scratch, "4 keyframes of 2 cameras"));
     assert_true(scratch_said(&scratch, "by 100.0 mm"));
