@@ -42,9 +42,8 @@ struct rig_pose {
     double previous_xyzw[4];
     struct twist_error twist_error;
     struct rig_link link;
-    int64_t capture_ns;   // of the newest frame, CLOCK_MONOTONIC
-    int64_t clock_set_ns; // of the first camera's frames: what is told has it, the fusion has not
-    int64_t first_set_ns; // of the first frame
+    int64_t capture_ns;            // of the newest frame, CLOCK_MONOTONIC
+    int64_t first_set_ns;          // of the first frame
     bool has_begun, was_clock_set; // since then
 };
 
@@ -124,9 +123,9 @@ void rig_pose_record_to(struct rig_pose *rig, struct recorder *recorder)
     rig->recorder = recorder;
 }
 
-static int64_t told_ns(const struct rig_pose *rig, const struct rig_result *result)
+static int64_t told_ns(const struct rig_result *result)
 {
-    return result->time_ns + rig->clock_set_ns;
+    return result->time_ns + result->clock_set_ns;
 }
 
 static void write_pose(struct rig_pose *rig, const struct rig_result *result)
@@ -137,7 +136,7 @@ static void write_pose(struct rig_pose *rig, const struct rig_result *result)
         .T_odom_camera = result->T_odom_base,
         .map_epoch = result->epoch};
     memcpy(pose.error.walk, result->covariance, sizeof result->covariance);
-    trajectory_file_push(rig->file, told_ns(rig, result), rig->clock_set_ns, &result->T_map_odom,
+    trajectory_file_push(rig->file, told_ns(result), result->clock_set_ns, &result->T_map_odom,
                          &pose);
 }
 
@@ -206,7 +205,7 @@ static void put_ros(const struct rig_pose *rig, const struct rig_result *result,
                     const posed_Odometry *odometry)
 {
     const posed_Vector3 *v = &odometry->linear_velocity, *w = &odometry->angular_velocity;
-    struct ros_tracked tracked = {.time_ns = told_ns(rig, result),
+    struct ros_tracked tracked = {.time_ns = told_ns(result),
                                   .is_lost = result->quality != RIG_TRACKED,
                                   .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_base,
@@ -223,7 +222,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
     uint8_t bytes[posed_Odometry_size];
     posed_Odometry odometry = posed_Odometry_init_zero;
     odometry.has_timestamp = true;
-    odometry.timestamp = wire_timestamp(told_ns(rig, result));
+    odometry.timestamp = wire_timestamp(told_ns(result));
     wire_copy_text(odometry.frame_id, sizeof odometry.frame_id, rig->odom_frame);
     wire_copy_text(odometry.body_frame_id, sizeof odometry.body_frame_id, rig->base_frame);
     odometry.has_pose = true;
@@ -249,7 +248,7 @@ static void send_pose(struct rig_pose *rig, const struct rig_result *result)
         return;
     publish_send(rig->settings.publish, PUBLISH_POSE, bytes, (size_t)n);
     if (rig->recorder)
-        recorder_push_message(rig->recorder, RECORDER_RIG, RECORDER_TOPIC_RIG, told_ns(rig, result),
+        recorder_push_message(rig->recorder, RECORDER_RIG, RECORDER_TOPIC_RIG, told_ns(result),
                               bytes, (size_t)n);
 }
 
@@ -280,6 +279,7 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
 {
     const struct rig_sight sight = {
         .time_ns = capture_even_ns(frame) - rig->ahead_ns[camera],
+        .clock_set_ns = frame->clock_set_ns,
         .T_odom_camera = result->T_odom_camera,
         .error = result->error,
         .T_map_odom = T_map_odom ? *T_map_odom : se3_identity(),
@@ -289,8 +289,6 @@ void rig_pose_put(struct rig_pose *rig, uint32_t camera, const struct capture_fr
         .quality = quality_of(result),
     };
     pthread_mutex_lock(&rig->mutex);
-    if (camera == 0)
-        rig->clock_set_ns = frame->clock_set_ns;
     if (!rig->has_begun)
         rig->first_set_ns = frame->clock_set_ns;
     rig->has_begun = true;

@@ -171,26 +171,25 @@ static const struct rig_sight *pending_sight(const struct rig *rig, const struct
     return NULL;
 }
 
-// When the next pose is. Returns false when it has to be waited for.
-static bool next_time(const struct rig *rig, int64_t *out_ns)
+// At whose time stamp the next pose is; NULL: it has to be waited for.
+static const struct rig_sight *next_sight(const struct rig *rig)
 {
     const struct rig_sight *sight = NULL;
     const int64_t newest = newest_of_all_ns(rig);
     for (uint32_t i = 0; i < rig->n && !sight; i++) {
         sight = pending_sight(rig, &rig->cameras[i]);
         if (!sight && is_waited_for(rig, &rig->cameras[i], newest))
-            return false;
+            return NULL;
     }
     if (!sight)
-        return false;
-    *out_ns = sight->time_ns;
+        return NULL;
     for (uint32_t i = 0; i < rig->n; i++) {
         const struct camera *camera = &rig->cameras[i];
         bool is_late = newest_ns(camera) < sight->time_ns && is_waited_for(rig, camera, newest);
         if (is_late && (rig->patient || newest - sight->time_ns < RIG_WAIT_NS))
-            return false;
+            return NULL;
     }
-    return true;
+    return sight;
 }
 
 // --- Poses and covariances
@@ -449,10 +448,12 @@ bool rig_next(struct rig *rig, struct rig_result *out)
     struct view views[RIG_MAX_CAMERAS] = {{0}};
     struct rig_result *last = &rig->last;
     double covariance[36];
-    int64_t time_ns;
     uint32_t n_tracked = 0;
-    if (!next_time(rig, &time_ns))
+    const struct rig_sight *next = next_sight(rig);
+    if (!next)
         return false;
+    const int64_t time_ns = next->time_ns;
+    last->clock_set_ns = next->clock_set_ns;
     for (uint32_t i = 0; i < rig->n; i++) {
         find_view(&rig->cameras[i], time_ns, &views[i]);
         n_tracked += views[i].is_there && views[i].sight.quality == RIG_TRACKED;

@@ -50,6 +50,7 @@ enum rig_quality {
 
 struct rig_sight {
     int64_t time_ns;
+    int64_t clock_set_ns; // the stamp that is told is by so much later: the fusion does not use it
     struct se3 T_odom_camera;
     struct pose_error error;
     struct se3 T_map_odom; // of the camera's own map
@@ -60,12 +61,12 @@ struct rig_sight {
 };
 
 struct rig_result {
-    int64_t time_ns;
-    struct se3 T_odom_base; // LOST: the last one
-    double covariance[36];  // since the epoch began; order and axes as in pose_error.h
-    double own[36];         // of it, what is of single frames alone
-    struct se3 T_map_odom;  // of the rig's map; identity until a camera has one
-    bool has_map;           // since a camera of the epoch has one
+    int64_t time_ns, clock_set_ns; // of the sight at whose time stamp it is
+    struct se3 T_odom_base;        // LOST: the last one
+    double covariance[36];         // since the epoch began; order and axes as in pose_error.h
+    double own[36];                // of it, what is of single frames alone
+    struct se3 T_map_odom;         // of the rig's map; identity until a camera has one
+    bool has_map;                  // since a camera of the epoch has one
     enum rig_quality quality;
     uint32_t epoch;
     uint32_t n_used; // cameras that it is made of

@@ -328,6 +328,42 @@ static void test_clock_is_set(void **state)
     rig_pose_destroy(&rig);
 }
 
+// The first camera is gone when the machine's clock is set: the rig's stamps follow it with those
+// of the one that is left, and one that was pending is told with its own.
+static void test_clock_is_set_without_first(void **state)
+{
+    (void)state;
+    char path[256];
+    struct rig_pose *rig;
+    scratch_write_text(&scratch, "beside.txt", "0.5 0 0 0 0 0 1\n");
+    struct rig_pose_settings settings = {.n_cameras = 2,
+                                         .odom_frame = "rig/odom",
+                                         .base_frame = "camera",
+                                         .stop = never,
+                                         .log = scratch_log(&scratch)};
+    settings.places[1] = scratch_name(&scratch, "beside.txt", path);
+    assert_int_equal(rig_pose_create(&rig, &settings), 0);
+    for (int i = 0; i < 80; i++) {
+        const int64_t time_ns = 50000 * MS + i * 40 * MS;
+        clock_set_ns = i < 40 ? 0 : 20000 * MS;
+        if (i < 20)
+            put(rig, 0, time_ns, 0.01 * i, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        put(rig, 1, time_ns, 0.5 + 0.01 * i, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+        const int64_t told_ns = sent.timestamp.seconds * INT64_C(1000000000) + sent.timestamp.nanos;
+        if (i < 20 || i > 40)
+            assert_true(told_ns == time_ns + clock_set_ns);
+    }
+    // The first is back and ahead: the other is waited for, which tells of the set clock at once.
+    const int64_t time_ns = 50000 * MS + 80 * 40 * MS;
+    put(rig, 0, time_ns, 0.8, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+    clock_set_ns = 21000 * MS;
+    put(rig, 1, time_ns + 10 * MS, 1.3025, TRACK_STATE_TRACKING, TRACK_REASON_NONE);
+    clock_set_ns = 0;
+    assert_true(sent.timestamp.seconds * INT64_C(1000000000) + sent.timestamp.nanos ==
+                time_ns + 20000 * MS);
+    rig_pose_destroy(&rig);
+}
+
 // The second camera's clock is 8 ms ahead; both move by 1 cm in 40 ms.
 static void test_poses(void **state)
 {
@@ -691,6 +727,7 @@ int main(void)
                                        cmocka_unit_test(test_finds),
                                        cmocka_unit_test(test_predicted_in_file),
                                        cmocka_unit_test(test_clock_is_set),
+                                       cmocka_unit_test(test_clock_is_set_without_first),
                                        cmocka_unit_test(test_adjusted),
                                        cmocka_unit_test(test_adjusted_in_part)};
     scratch_create(&scratch);
