@@ -85,7 +85,8 @@ enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, in
                                  int64_t *out_stamp_ns)
 {
     *out_stamp_ns = wall_ns;
-    if (!stamps->has_stamp) {
+    if (!stamps->has_stamp) { // nor had those before it: all are of the wall's clock
+        stamps->is_new_source = false;
         const enum live_stamp stamp = live_stamps_judge(stamps, wall_ns, arrived_ns);
         stamps->has_stamp = false;
         live_stamps_new_source(stamps);

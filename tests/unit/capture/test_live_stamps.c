@@ -200,6 +200,27 @@ static void stamps_that_begin_later(void **state)
     }
 }
 
+// None has a stamp, and the wall's clock is set back by less than is told of: until it has caught
+// up they are left out, and it is no other clock. A stamp that comes then may be of one at once.
+static void a_small_step_of_the_walls_clock(void **state)
+{
+    (void)state;
+    static const int64_t back_ms[] = {34, 60, 125};
+    int64_t filled_ns, wall_ns = T;
+    stamps = (struct live_stamps){0};
+    for (size_t i = 0; i < sizeof back_ms / sizeof *back_ms; i++) {
+        wall_ns -= back_ms[i] * MS;
+        for (int k = 0; k < 40; k++) {
+            const enum live_stamp got =
+                live_stamps_fill(&stamps, wall_ns += PERIOD, arrived_ns += PERIOD, &filled_ns);
+            assert_int_equal(got,
+                             i > 0 && k < back_ms[i] / 33 ? LIVE_STAMP_BACK : LIVE_STAMP_TAKEN);
+        }
+    }
+    stamp_ns = T / 2;
+    assert_int_equal(next(0), LIVE_STAMP_NEW_CLOCK);
+}
+
 // The machine's clock is set, and the stamps with it, or not: those of a simulation.
 static void stamps_that_follow_the_machines_clock(void **state)
 {
@@ -264,6 +285,7 @@ int main(void)
         TEST(images_without_a_stamp_among_others),
         TEST(the_second_image_without_a_stamp),
         TEST(stamps_that_begin_later),
+        TEST(a_small_step_of_the_walls_clock),
         TEST(stamps_that_follow_the_machines_clock),
         TEST(stamps_that_begin_after_the_clock_was_set),
     };
