@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/live_stamps.h"
 
+#include <stdlib.h>
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 // What is between two stamps more than between their arrivals.
 static int64_t ahead_ns(const struct live_time *from, const struct live_time *to)
 {
@@ -17,6 +29,9 @@ static enum live_stamp take(struct live_stamps *stamps, const struct live_time *
 {
     if (does_go_on && stamps->has_stamp)
         stamps->step_ns = (time->stamp_ns - stamps->stamp_ns) / (stamps->n_filled + 1);
+    if (!does_go_on)
+        stamps->n_recent = 0;
+    stamps->recent_ns[stamps->n_recent++ % LIVE_STAMPS_RECENT] = time->stamp_ns - time->arrived_ns;
     stamps->newest = *time;
     stamps->odd = stamps->first_odd = (struct live_time){0};
     stamps->is_new_source = false;
@@ -34,18 +49,40 @@ void live_stamps_begin(struct live_stamps *stamps, int64_t stamp_ns, int64_t wal
     *stamps = (struct live_stamps){.set_ns = is_near ? clock_set_ns : 0};
 }
 
+// Whether this stamp has made the step that the clock made: against the recent image with the least
+// delay, as the newest may have been late itself, and by as much as delays differ. Against the
+// newest, too, as stamps that run at another rate leave the recent ones behind.
+static bool is_step(const struct live_stamps *stamps, const struct live_time *now)
+{
+    const int64_t owed_ns = stamps->owed_ns, size_ns = llabs(owed_ns);
+    const unsigned n =
+        stamps->n_recent < LIVE_STAMPS_RECENT ? stamps->n_recent : LIVE_STAMPS_RECENT;
+    int64_t least_ns = INT64_MAX, most_ns = INT64_MIN;
+    for (unsigned i = 0; i < n; i++) {
+        least_ns = smaller(least_ns, stamps->recent_ns[i]);
+        most_ns = larger(most_ns, stamps->recent_ns[i]);
+    }
+    const int64_t by_newest_ns = ahead_ns(&stamps->newest, now);
+    if (owed_ns > 0 ? by_newest_ns <= owed_ns / 2 : by_newest_ns >= owed_ns / 2)
+        return false;
+    const int64_t off_ns = now->stamp_ns - now->arrived_ns - most_ns - owed_ns;
+    return llabs(off_ns) <= smaller(size_ns / 2, size_ns / 4 + most_ns - least_ns);
+}
+
 static void follow_clock(struct live_stamps *stamps, const struct live_time *now)
 {
     struct live_time *newest = &stamps->newest;
-    const int64_t ns = ahead_ns(newest, now), owed_ns = stamps->owed_ns;
+    const int64_t owed_ns = stamps->owed_ns;
     if (owed_ns == 0 || newest->arrived_ns == 0)
         return;
     const bool is_over = now->arrived_ns - stamps->owed_at_ns > LIVE_STAMPS_OWED_NS;
-    const bool is_set = owed_ns > 0 ? ns > owed_ns / 2 : ns < owed_ns / 2;
-    if (is_set && !is_over) {
+    const bool is_set = !is_over && is_step(stamps, now);
+    if (is_set) {
         newest->stamp_ns += owed_ns;
         stamps->stamp_ns += owed_ns;
         stamps->set_ns += owed_ns;
+        for (unsigned i = 0; i < LIVE_STAMPS_RECENT; i++)
+            stamps->recent_ns[i] += owed_ns;
     }
     if (is_set || is_over)
         stamps->owed_ns = 0;
@@ -69,16 +106,6 @@ enum live_stamp live_stamps_judge(struct live_stamps *stamps, int64_t stamp_ns, 
         (stamps->is_new_source || arrived_ns - stamps->first_odd.arrived_ns >= LIVE_STAMPS_BACK_NS))
         return take(stamps, &now, false, LIVE_STAMP_NEW_CLOCK);
     return is_back ? LIVE_STAMP_BACK : LIVE_STAMP_AHEAD;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, int64_t arrived_ns,

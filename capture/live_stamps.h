@@ -20,6 +20,9 @@
 // So long after the machine's clock was set images may come that were stamped by it before.
 #define LIVE_STAMPS_OWED_NS INT64_C(2000000000)
 
+// Of so many images the one that came with the least delay tells what the stamps should be.
+#define LIVE_STAMPS_RECENT 8
+
 enum live_stamp {
     LIVE_STAMP_TAKEN,
     LIVE_STAMP_BACK,      // left out: not after the newest one taken
@@ -41,6 +44,8 @@ struct live_stamps {                 // begins as all zero
     unsigned n_filled; // images without a stamp since
     int64_t owed_ns;   // of live_stamps_clock_set, which no stamp has followed yet
     int64_t owed_at_ns;
+    int64_t recent_ns[LIVE_STAMPS_RECENT]; // stamp - arrival of the newest that go on
+    unsigned n_recent;                     // ever
     int64_t set_ns; // how far the machine's clock was set that they follow, as of live_clock
 };
 
@@ -61,8 +66,8 @@ enum live_stamp live_stamps_fill(struct live_stamps *stamps, int64_t wall_ns, in
                                  int64_t *out_stamp_ns);
 
 // The machine's clock was set by step_ns, as is known at now_ns (CLOCK_MONOTONIC). A program of
-// this machine that stamps by it goes on from there: the next stamp that is nearer to that than to
-// the ones before is so, and no other clock's.
+// this machine that stamps by it goes on from there: the next stamp that agrees with that, by the
+// recent images' delays, is so, and no other clock's.
 void live_stamps_clock_set(struct live_stamps *stamps, int64_t step_ns, int64_t now_ns);
 
 // The next image is of another program, which may have another clock.

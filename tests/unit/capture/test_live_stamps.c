@@ -246,6 +246,76 @@ static void stamps_that_follow_the_machines_clock(void **state)
     }
 }
 
+// An image comes late, just before or after the machine's clock is set, which the stamps do not
+// follow: that the next one comes in time, or that one is late, is no step of theirs.
+static void a_late_image_is_no_step(void **state)
+{
+    static const int64_t step_ms[] = {130, 200, -200, -200, 200},
+                         late_ms[] = {120, 120, 120, 90, 0};
+    for (size_t i = 0; i < sizeof step_ms / sizeof *step_ms; i++) {
+        for (int n_before = 0; n_before < 3; n_before++) {
+            assert_int_equal(setup(state), 0);
+            const int64_t late_ns = late_ms[i] * MS;
+            assert_int_equal(
+                live_stamps_judge(&stamps, stamp_ns += PERIOD, (arrived_ns += PERIOD) + late_ns),
+                LIVE_STAMP_TAKEN);
+            for (int k = 0; k < n_before; k++)
+                assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+            live_stamps_clock_set(&stamps, step_ms[i] * MS, arrived_ns + late_ns);
+            for (int k = 0; k < 100; k++)
+                assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+            assert_true(stamps.set_ns == 0 && stamps.owed_ns == 0);
+        }
+    }
+    assert_int_equal(setup(state), 0); // the first after it is late by less than the step
+    live_stamps_clock_set(&stamps, -200 * MS, arrived_ns);
+    assert_int_equal(
+        live_stamps_judge(&stamps, stamp_ns += PERIOD, (arrived_ns += PERIOD) + 120 * MS),
+        LIVE_STAMP_TAKEN);
+    for (int k = 0; k < 100; k++)
+        assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+    assert_true(stamps.set_ns == 0);
+}
+
+// As they come over a network, and yet the stamps follow the machine's clock.
+static void stamps_that_jitter_follow_it(void **state)
+{
+    static const int64_t step_ms[] = {150, -150, 900, -900, 3600000, -3600000};
+    static const int64_t late_ms[] = {0, 20, 5, 30, 10, 25, 0};
+    for (size_t i = 0; i < sizeof step_ms / sizeof *step_ms; i++) {
+        for (int first = 0; first < 7; first++) {
+            assert_int_equal(setup(state), 0);
+            for (int k = 0; k < 60; k++) {
+                if (k == 30) {
+                    stamp_ns += step_ms[i] * MS;
+                    live_stamps_clock_set(&stamps, step_ms[i] * MS, arrived_ns);
+                }
+                const int64_t late_ns = late_ms[(first + k) % 7] * MS;
+                assert_int_equal(live_stamps_judge(&stamps, stamp_ns += PERIOD,
+                                                   (arrived_ns += PERIOD) + late_ns),
+                                 LIVE_STAMP_TAKEN);
+            }
+            assert_true(stamps.set_ns == step_ms[i] * MS);
+        }
+    }
+}
+
+// A recording that is played slowly or fast is ahead or behind by more from image to image.
+static void a_step_at_another_rate(void **state)
+{
+    static const int64_t step_ms[] = {130, -130, 400, -400};
+    for (size_t i = 0; i < 2 * sizeof step_ms / sizeof *step_ms; i++) {
+        assert_int_equal(setup(state), 0);
+        for (int k = 0; k < 100; k++) {
+            if (k == 20)
+                live_stamps_clock_set(&stamps, step_ms[i / 2] * MS, arrived_ns);
+            stamp_ns += i % 2 ? PERIOD : -PERIOD / 2;
+            assert_int_equal(next(0), LIVE_STAMP_TAKEN);
+        }
+        assert_true(stamps.set_ns == 0);
+    }
+}
+
 // The machine's clock was set before the first image: by so much is their even time behind, where
 // they are of that clock; not those of a simulation.
 static void stamps_that_begin_after_the_clock_was_set(void **state)
@@ -287,6 +357,9 @@ int main(void)
         TEST(stamps_that_begin_later),
         TEST(a_small_step_of_the_walls_clock),
         TEST(stamps_that_follow_the_machines_clock),
+        TEST(a_late_image_is_no_step),
+        TEST(stamps_that_jitter_follow_it),
+        TEST(a_step_at_another_rate),
         TEST(stamps_that_begin_after_the_clock_was_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
