@@ -65,6 +65,7 @@ static void put_ros(struct loop *loop, const struct capture_frame *frame,
                     const struct track_result *result, const posed_Odometry *odometry)
 {
     struct ros_tracked tracked = {.time_ns = frame->image.time_ns,
+                                  .clock_set_ns = frame->clock_set_ns,
                                   .is_lost = result->state == TRACK_STATE_LOST,
                                   .is_predicted = result->reason == TRACK_REASON_DROPPED,
                                   .is_stale = result->is_stale,

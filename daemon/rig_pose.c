@@ -206,6 +206,7 @@ static void put_ros(const struct rig_pose *rig, const struct rig_result *result,
 {
     const posed_Vector3 *v = &odometry->linear_velocity, *w = &odometry->angular_velocity;
     struct ros_tracked tracked = {.time_ns = told_ns(result),
+                                  .clock_set_ns = result->clock_set_ns,
                                   .is_lost = result->quality != RIG_TRACKED,
                                   .is_cut = odometry->is_cut,
                                   .T_odom_camera = result->T_odom_base,

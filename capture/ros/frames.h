@@ -17,6 +17,7 @@ struct se3 ros_optical_in_base(void);
 // What the tracker says of one frame.
 struct ros_tracked {
     int64_t time_ns;
+    int64_t clock_set_ns;       // which time_ns has: without it times grow evenly (capture.h)
     bool is_lost, is_predicted; // the pose is the last known one; where a dropped frame is expected
     bool is_stale; // predicted: so long after the newest pose that nobody knows where it is
     bool is_cut;   // since an epoch that nobody asked for it may be anywhere, as far as odom goes

@@ -82,13 +82,14 @@ static void wait(struct rig_tf *tf, struct rig_tf_camera *camera, int64_t put_ns
 static struct rig_tf_pose in_tf(const struct rig_tf *tf, const struct rig_tf_pose *pose)
 {
     const struct se3 *T_tf_odom = &tf->cameras[tf->followed].T_tf_odom;
-    return (struct rig_tf_pose){pose->time_ns, se3_compose(T_tf_odom, &pose->T_odom_first)};
+    return (struct rig_tf_pose){pose->time_ns, pose->clock_set_ns,
+                                se3_compose(T_tf_odom, &pose->T_odom_first)};
 }
 
 void rig_tf_put(struct rig_tf *tf, const struct rig_tf_sight *sight)
 {
     struct rig_tf_camera *camera = &tf->cameras[sight->of];
-    const struct rig_tf_pose pose = {sight->time_ns - camera->ahead_ns,
+    const struct rig_tf_pose pose = {sight->time_ns - camera->ahead_ns, sight->clock_set_ns,
                                      se3_compose(&sight->T_odom_base, &camera->T_base_first)};
     if (!tf->has_begun) {
         tf->has_begun = true;
@@ -132,6 +133,7 @@ static void move(struct rig_tf *tf, const struct rig_tf_pose *pose, struct rig_t
 {
     *out = in_tf(tf, pose);
     tf->out_ns = out->time_ns;
+    out->time_ns += out->clock_set_ns;
 }
 
 // Time does not go back where cameras change; it does where a camera's own does.

@@ -27,6 +27,7 @@
 
 struct rig_tf_pose {
     int64_t time_ns;         // of the first camera's clock
+    int64_t clock_set_ns;    // what is told has it in time_ns, too; here times are compared
     struct se3 T_odom_first; // the first camera's base, in this camera's odom
 };
 
@@ -46,18 +47,19 @@ struct rig_tf {
     bool has_begun, has_changed;   // has_changed: from the first camera to another, ever
     uint32_t n_lost;               // frames of the one that is followed, since its good one
     int64_t other_put_ns;          // of the newest good pose of another one, 0: none
-    int64_t good_put_ns, out_ns; // CLOCK_MONOTONIC of its newest good pose; the newest stamp in tf
-    struct rig_tf_pose good;     // in tf's odom
-    struct rig_tf_pose newest;   // of the one that is followed, for rig_tf_next
+    int64_t good_put_ns, out_ns;   // CLOCK_MONOTONIC of its newest good pose; the newest time in tf
+    struct rig_tf_pose good;       // in tf's odom
+    struct rig_tf_pose newest;     // of the one that is followed, for rig_tf_next
     bool has_newest;
     uint32_t n_out;    // before it, of those that are kept: from this one on
     int64_t unseen_ns; // of the newest change: so much of the way no kept pose tells
 };
 
-// A pose of the base of a camera in its own odom. put_ns: CLOCK_MONOTONIC of its coming.
+// A pose of the base of a camera in its own odom. time_ns grows evenly where the machine's clock is
+// set: what goes out has clock_set_ns added. put_ns: CLOCK_MONOTONIC of its coming.
 struct rig_tf_sight {
     uint32_t of;
-    int64_t time_ns, put_ns;
+    int64_t time_ns, clock_set_ns, put_ns;
     struct se3 T_odom_base;
     bool is_lost;      // the pose is the last one that was known
     bool is_predicted; // where a dropped frame is expected

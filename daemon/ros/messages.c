@@ -112,7 +112,8 @@ static void write_tf(struct ros *ros, const struct waiting *waiting, const struc
     struct source *first = &ros->sources[0], *source = &ros->sources[waiting->of];
     const struct rig_tf_sight sight = {
         .of = waiting->of,
-        .time_ns = own->time_ns,
+        .time_ns = own->time_ns - waiting->tracked.clock_set_ns,
+        .clock_set_ns = waiting->tracked.clock_set_ns,
         .put_ns = waiting->put_ns,
         .T_odom_base = se3_from_quaternion(own->orientation_xyzw, own->position_m),
         .is_lost = waiting->tracked.is_lost,

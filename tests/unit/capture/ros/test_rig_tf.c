@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "capture/ros/rig_tf.h"
 
@@ -21,6 +22,7 @@ static struct rig_tf_camera cameras[2];
 static int64_t speed;     // of the recording
 static int64_t behind_ns; // the recording of the next one that is seen
 static int64_t moved_ns;  // the newest of tf
+static int64_t set_ns;    // the machine's clock, which the next one that is seen follows
 
 // Where the rig is, of its first base: round a circle, turning.
 static struct se3 truth(int64_t time_ns)
@@ -47,6 +49,7 @@ static int setup(void **state)
     speed = 1;
     behind_ns = 0;
     moved_ns = 0;
+    set_ns = 0;
     cameras[0] = (struct rig_tf_camera){.T_base_first = se3_identity()};
     cameras[1] =
         (struct rig_tf_camera){.T_base_first = se3_inverse(&T_first_base), .ahead_ns = AHEAD_NS};
@@ -68,6 +71,7 @@ static void see(uint32_t of, int64_t time_ns, int how)
     }
     rig_tf_put(&tf, &(struct rig_tf_sight){.of = of,
                                            .time_ns = time_ns + (of == 1 ? AHEAD_NS : 0),
+                                           .clock_set_ns = set_ns,
                                            .put_ns = (time_ns + behind_ns) / speed,
                                            .T_odom_base = T,
                                            .is_lost = how == LOST,
@@ -333,6 +337,41 @@ static void a_clock_is_set_back(void **state)
     }
 }
 
+// The machine's clock is set while nothing comes of the one that is followed: what the other has
+// seen meanwhile is told, from before with the time of then; and when the first is back, and it is
+// the other that ends.
+static void the_machines_clock_is_set(void **state)
+{
+    static const int64_t step_ms[] = {-20000, -1000, -130, 130, 1000, 20000};
+    for (size_t i = 0; i < sizeof step_ms / sizeof *step_ms; i++) {
+        struct rig_tf_pose pose;
+        int64_t next_ns = 0, told_ns[300];
+        int n_told = 0;
+        assert_int_equal(setup(state), 0);
+        for (int frame = 0; frame < 250; frame++) {
+            const int64_t time_ns = frame * PERIOD_NS;
+            set_ns = frame < 60 ? 0 : frame < 170 ? step_ms[i] * 1000000 : step_ms[i] * 2000000;
+            for (uint32_t of = 0; of < 2; of++) {
+                if (of == 0 ? frame >= 40 && frame < 110 : frame > 150)
+                    continue;
+                see(of, time_ns, GOOD);
+                for (; rig_tf_next(&tf, &pose); n_told++) {
+                    assert_true(n_told < 300);
+                    told_ns[n_told] = pose.time_ns;
+                }
+            }
+        }
+        assert_int_equal(tf.followed, 0);
+        assert_int_equal(n_told, 250);
+        for (int k = 0; k < n_told; k++, next_ns += PERIOD_NS) {
+            const int64_t by_ns = k < 60    ? 0
+                                  : k < 170 ? step_ms[i] * 1000000
+                                            : step_ms[i] * 2000000;
+            assert_true(llabs(told_ns[k] - by_ns - next_ns) <= AHEAD_NS);
+        }
+    }
+}
+
 // The first one's odom drifts off while tf follows the other: where the map has the rig is by that
 // odom's place in the map, also when tf is back with the first.
 static void the_map_is_the_first_ones(void **state)
@@ -374,7 +413,7 @@ static void the_map_is_the_first_ones(void **state)
 static void the_first_never_comes(void **state)
 {
     (void)state;
-    struct rig_tf_pose pose = {0, se3_identity()};
+    struct rig_tf_pose pose = {.T_odom_first = se3_identity()};
     for (int frame = 0; frame < 100; frame++) {
         see(1, frame * PERIOD_NS, GOOD);
         while (rig_tf_next(&tf, &pose))
@@ -399,7 +438,8 @@ int main(void)
         TEST(so_many_frames_are_a_loss),      TEST(one_that_is_behind_is_waited_for),
         TEST(goes_on_at_any_speed),           TEST(what_nobody_saw_is_told),
         TEST(the_first_never_comes),          TEST(a_clock_is_set_back),
-        TEST(the_map_is_the_first_ones),      TEST(nothing_is_told_of_a_stale_one),
+        TEST(the_machines_clock_is_set),      TEST(the_map_is_the_first_ones),
+        TEST(nothing_is_told_of_a_stale_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
