@@ -138,6 +138,27 @@ int mcap_file_flush(struct mcap_file *mcap)
     return 0;
 }
 
+// Of records that are in all of this length.
+static int end_full_chunk(struct mcap_file *mcap, int64_t time_ns, size_t n_messages,
+                          size_t n_bytes)
+{
+    const struct mcap_bytes *chunk = &mcap->chunk;
+    const bool full =
+        chunk->n + n_bytes > chunk->capacity || mcap->n_places + n_messages > CHUNK_MESSAGES;
+    return full || (chunk->n && llabs(time_ns - mcap->first_ns) > CHUNK_NS) ? mcap_file_flush(mcap)
+                                                                            : 0;
+}
+
+int mcap_file_make_room(struct mcap_file *mcap, int64_t time_ns, size_t n_messages, size_t n_bytes,
+                        uint64_t *out_chunk)
+{
+    const int err =
+        end_full_chunk(mcap, time_ns, n_messages,
+                       n_bytes + n_messages * (MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES));
+    *out_chunk = mcap->totals.n_chunks + 1;
+    return err;
+}
+
 int mcap_file_add(struct mcap_file *mcap, uint32_t camera, enum mcap_channel kind, int64_t time_ns,
                   const void *head, size_t n_head, const void *body, size_t n_body)
 {
@@ -146,10 +167,7 @@ int mcap_file_add(struct mcap_file *mcap, uint32_t camera, enum mcap_channel kin
     size_t n_record = MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES + n_head + n_body;
     if (n_record > chunk->capacity)
         return -EMSGSIZE;
-    bool full = chunk->n + n_record > chunk->capacity || mcap->n_places == CHUNK_MESSAGES;
-    int err = full || (chunk->n && llabs(time_ns - mcap->first_ns) > CHUNK_NS)
-                  ? mcap_file_flush(mcap)
-                  : 0;
+    int err = end_full_chunk(mcap, time_ns, 1, n_record);
     if (err)
         return err;
     if (!chunk->n)

@@ -17,6 +17,13 @@ __attribute__((warn_unused_result)) int mcap_file_create(struct mcap_file **out,
                                                          const struct mcap_content *content,
                                                          size_t n_largest);
 
+// Ends the chunk that is being filled, if messages of this time, so many and of so many bytes in
+// all, have no room in it. *out_chunk is the number, from 1 on, of the one where they will stand
+// together. Returns 0 or what appending to the file returns.
+__attribute__((warn_unused_result)) int mcap_file_make_room(struct mcap_file *mcap, int64_t time_ns,
+                                                            size_t n_messages, size_t n_bytes,
+                                                            uint64_t *out_chunk);
+
 // A message of two parts. Returns 0, -EMSGSIZE or what appending to the file returns.
 __attribute__((warn_unused_result)) int mcap_file_add(struct mcap_file *mcap, uint32_t camera,
                                                       enum mcap_channel kind, int64_t time_ns,

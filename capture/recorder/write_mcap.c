@@ -22,8 +22,8 @@
 struct camera {
     struct intrinsics camera;
     double units_per_m;
-    void *converted; // a frame as it goes out, where that is not as it is
-    bool calibrated; // the calibration has been written
+    void *converted;           // a frame as it goes out, where that is not as it is
+    uint64_t calibrated_chunk; // the last one that has the calibration, 0: none
     char frame[WRITER_NAME_BYTES], odom_frame[WRITER_NAME_BYTES];
 };
 
@@ -110,6 +110,25 @@ static size_t convert(const struct camera *camera, const struct depth_frame *ima
     return (size_t)(remainders - out) + (exact ? n_pixels : 0);
 }
 
+// Each chunk with images has the calibration before them: whoever loses others, or begins in the
+// middle, has it all the same.
+static int add_calibration(struct mcap_writer *mcap, uint32_t number, int64_t time_ns,
+                           size_t n_image)
+{
+    struct camera *camera = &mcap->cameras[number];
+    uint64_t chunk;
+    int err = mcap_file_make_room(mcap->file, time_ns, 2, FOXGLOVE_MAX_CALIBRATION_BYTES + n_image,
+                                  &chunk);
+    if (err || camera->calibrated_chunk == chunk)
+        return err;
+    unsigned char calibration[FOXGLOVE_MAX_CALIBRATION_BYTES];
+    const size_t n = foxglove_put_calibration(&camera->camera, time_ns, camera->frame, calibration);
+    err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_CALIB, time_ns, calibration, n, NULL, 0);
+    if (!err)
+        camera->calibrated_chunk = chunk;
+    return err;
+}
+
 static int mcap_write(void *state, uint32_t number, const struct capture_frame *frame,
                       uint64_t *bytes)
 {
@@ -118,24 +137,16 @@ static int mcap_write(void *state, uint32_t number, const struct capture_frame *
     const struct depth_frame *image = &frame->image;
     if (!image->depth)
         return 0;
-    int err = 0;
-    if (!camera->calibrated) {
-        unsigned char calibration[FOXGLOVE_MAX_CALIBRATION_BYTES];
-        size_t n =
-            foxglove_put_calibration(&camera->camera, image->time_ns, camera->frame, calibration);
-        err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_CALIB, image->time_ns, calibration, n,
-                            NULL, 0);
-        camera->calibrated = !err;
-    }
     unsigned char head[FOXGLOVE_MAX_HEADER_BYTES];
     size_t n_head = foxglove_put_image_header(image, camera->frame, head);
     const bool is_plain = camera->units_per_m == UNITS_PER_M && !rep118_has_max(image);
+    const void *body = is_plain ? (const void *)image->depth : camera->converted;
+    const size_t n_body = is_plain ? (size_t)image->width_px * image->height_px * sizeof(uint16_t)
+                                   : convert(camera, image);
+    int err = add_calibration(mcap, number, image->time_ns, n_head + n_body);
     if (!err)
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n_head,
-                            is_plain ? (const void *)image->depth : camera->converted,
-                            is_plain
-                                ? (size_t)image->width_px * image->height_px * sizeof *image->depth
-                                : convert(camera, image));
+                            body, n_body);
     mcap_file_tell(mcap->file, bytes);
     return err;
 }

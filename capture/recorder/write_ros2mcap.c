@@ -32,7 +32,7 @@ struct ros2mcap {
     struct mcap_file *file;
     uint32_t n_cameras;
     struct camera cameras[MCAP_MAX_CAMERAS];
-    bool has_statics; // tf_static has been written
+    uint64_t statics_chunk; // the last one that has tf_static, 0: none
     struct recorded_tf *tf;
     char rig_odom_frame[64];
 };
@@ -96,8 +96,8 @@ static int ros2mcap_open(void **out_state, int folder, const char *name,
     return err;
 }
 
-// Where the cameras are, before the first frame: in one message, as whoever comes late to a topic
-// that is kept is given its last one.
+// Where the cameras are: in one message, as whoever comes late to a topic that is kept is given its
+// last one.
 static int add_statics(struct ros2mcap *mcap, int64_t time_ns)
 {
     unsigned char bytes[2 * MCAP_MAX_CAMERAS * ROS_MAX_TF_BYTES];
@@ -119,6 +119,22 @@ static int add_statics(struct ros2mcap *mcap, int64_t time_ns)
     return mcap_file_add(mcap->file, 0, MCAP_CHANNEL_TF_STATIC, time_ns, bytes, n_bytes, NULL, 0);
 }
 
+// Each chunk with images has tf_static before them: whoever loses others, or begins in the middle,
+// has it all the same. `n_image` bytes are the image's.
+static int begin_image(struct ros2mcap *mcap, int64_t time_ns, size_t n_image)
+{
+    const size_t n_before =
+        2 * MCAP_MAX_CAMERAS * ROS_MAX_TF_BYTES + (size_t)ROS_MAX_CAMERA_INFO_BYTES;
+    uint64_t chunk;
+    int err = mcap_file_make_room(mcap->file, time_ns, 3, n_before + n_image, &chunk);
+    if (err || mcap->statics_chunk == chunk)
+        return err;
+    err = add_statics(mcap, time_ns);
+    if (!err)
+        mcap->statics_chunk = chunk;
+    return err;
+}
+
 // ROS nodes take an image and a camera info of the same stamp for a pair: each image has its own.
 static int ros2mcap_write(void *state, uint32_t number, const struct capture_frame *frame,
                           uint64_t *bytes)
@@ -128,11 +144,11 @@ static int ros2mcap_write(void *state, uint32_t number, const struct capture_fra
     const struct depth_frame *image = &frame->image;
     const bool is_float = camera->units_per_m != MM_PER_M;
     size_t n_pixels = (size_t)image->width_px * image->height_px;
+    const size_t n_image = n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t));
     unsigned char head[ROS_MAX_CAMERA_INFO_BYTES];
     if (!image->depth)
         return 0;
-    int err = mcap->has_statics ? 0 : add_statics(mcap, image->time_ns);
-    mcap->has_statics = mcap->has_statics || !err;
+    int err = begin_image(mcap, image->time_ns, ROS_MAX_CAMERA_INFO_BYTES + n_image);
     size_t n = ros_put_camera_info(&camera->camera, image->time_ns, camera->optical_frame, head);
     if (!err)
         err =
@@ -144,8 +160,7 @@ static int ros2mcap_write(void *state, uint32_t number, const struct capture_fra
     n = ros_put_image_head(image, is_float, camera->optical_frame, head);
     if (!err)
         err = mcap_file_add(mcap->file, number, MCAP_CHANNEL_DEPTH, image->time_ns, head, n,
-                            camera->converted,
-                            n_pixels * (is_float ? sizeof(float) : sizeof(uint16_t)));
+                            camera->converted, n_image);
     mcap_file_tell(mcap->file, bytes);
     return err;
 }

@@ -80,7 +80,8 @@ class Expected:
         self.poses = {stamp_ns(row[0]): [float(x) for x in row[1:]] for row in lines(trajectory)}
         times = [*self.lost, *predicted, *self.poses]
         assert [time for time, _ in self.frames] == sorted(times) != []
-        self.counts = {**dict.fromkeys(TYPES, len(self.frames)), "/tf_static": 1}
+        self.counts = {**dict.fromkeys(TYPES, len(self.frames))}
+        self.stamps = {time for time, _ in self.frames}
         self.units_per_m = units_per_m
         self.camera = [float(x) for x in lines(folder + "/calibration.txt")[0][:4]]
 
@@ -103,7 +104,11 @@ def check_message(topic, message, log_ns, i, expected):
     message = message.transforms[-1] if topic.startswith("/tf") else message
     header = message.header
     time_ns = header.stamp.sec * 10**9 + header.stamp.nanosec
-    assert time_ns == log_ns == expected.frames[i][0], (topic, i, time_ns, log_ns)
+    if topic == "/tf_static":  # once in each chunk
+        assert time_ns == log_ns and time_ns in expected.stamps, (i, time_ns, log_ns)
+        assert i or time_ns == expected.frames[0][0], "before the first image"
+    else:
+        assert time_ns == log_ns == expected.frames[i][0], (topic, i, time_ns, log_ns)
     if topic.startswith("/camera"):
         assert header.frame_id == expected.optical
     if topic == "/camera/depth/image_raw":
@@ -212,6 +217,14 @@ def main():
         summary = reader.get_summary()
         assert reader.get_header().profile == "ros2"
         assert all(c.metadata["offered_qos_profiles"] == "" for c in summary.channels.values())
+        channels = {c.topic: i for i, c in summary.channels.items()}
+        expected.counts["/tf_static"] = 0
+        for chunk in summary.chunk_indexes:
+            offsets = chunk.message_index_offsets
+            has_images = channels["/camera/depth/image_raw"] in offsets
+            assert has_images == (channels["/tf_static"] in offsets), chunk
+            expected.counts["/tf_static"] += has_images
+        assert expected.counts["/tf_static"] > 1
         assert summary.statistics.message_count == sum(expected.counts.values())
         check_all(((c.topic, s.name, m.log_time, d) for s, c, m, d in
                    reader.iter_decoded_messages(log_time_order=True)), expected,

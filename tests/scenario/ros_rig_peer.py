@@ -84,6 +84,7 @@ def main():
     edges = {topic: [[(t.header.frame_id, t.child_frame_id, of_message(t.transform))
                       for t in message.transforms] for message in messages]
              for topic, messages in (("/tf", got["tf"]), ("/tf_static", statics))}
+    assert len(statics) == 1, "who comes late to a topic that is kept has the last one"
     children = {m.child_frame_id for name in names for m in got[name, "odom"]}
     n = check_tree(edges, children, first, others)
     stamps = [ns(m.header) for m in got[first, "odom"]]

@@ -48,7 +48,9 @@ def place(path):
 def check_tree(edges, children, first, others):
     """edges and children: as `decoded` has them. others: NAME=RIG.txt of the cameras behind the
     first. Returns the number of frames."""
-    assert len(edges["/tf_static"]) == 1, "who comes late to a topic that is kept has the last one"
+    for message in edges["/tf_static"]:
+        assert [edge[:2] for edge in message] == [edge[:2] for edge in edges["/tf_static"][0]], \
+            "who comes late to a topic that is kept has the last one"
     parents, static = {}, {}
     for topic in edges:
         for message in edges[topic]:

@@ -18,6 +18,7 @@
 #include "capture/io/chunk_places.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/format.h"
+#include "capture/mcap/records.h"
 #include "capture/mcap/repair.h"
 #include "capture/recorder/recorder.h"
 #include "tests/unit/camera.h"
@@ -34,6 +35,7 @@ static struct scratch scratch;
 static unsigned char file[1 << 17];
 static size_t n_file, chunks[N_CHUNKS], data_end, summary, n_each[N_CHUNKS];
 static char said[8000];
+static struct intrinsics camera; // of the file that was read last
 
 static void hear(void *user, enum log_level level, const char *line)
 {
@@ -62,7 +64,7 @@ static void record(enum recorder_format format, const char *name)
     static const struct capture_info info = {.camera = {8, 8.5, 4.25, 3, W, H},
                                              .units_per_m = 1000};
     struct recorder_settings settings = {.folder = scratch.path, .queue_frames = N_FRAMES};
-    struct buffers *camera = camera_create(N, N_FRAMES);
+    struct buffers *pushed = camera_create(N, N_FRAMES);
     struct recorder *recorder;
     uint16_t pixels[N];
     char path[256];
@@ -71,12 +73,12 @@ static void record(enum recorder_format format, const char *name)
     for (int i = 0; i < N_FRAMES; i++) {
         for (size_t k = 0; k < N; k++)
             pixels[k] = (uint16_t)(1000 + i);
-        camera_push(camera, recorder,
+        camera_push(pushed, recorder,
                     (struct capture_frame){
                         .image = {pixels, W, H, 1000, FIRST_NS + i * INT64_C(33333333)}});
     }
     recorder_destroy(&recorder);
-    camera_destroy(camera);
+    camera_destroy(pushed);
     FILE *recorded = fopen(scratch_name(&scratch, name, path), "rb");
     assert_non_null(recorded);
     n_file = fread(file, 1, sizeof file, recorded);
@@ -93,12 +95,14 @@ static uint64_t read_frames(const char *name)
     struct capture_frame frame = {0};
     uint16_t pixels[N];
     uint64_t seen = 0;
+    camera = (struct intrinsics){0};
     void *source;
     said[0] = 0;
     if (capture_driver_mcap.open(&source, scratch_name(&scratch, name, path), &settings, &info)) {
         print_error("%s\n", said);
         return 0;
     }
+    camera = info.camera;
     for (uint64_t i = 0; i < info.n_frames; i++) {
         if (capture_driver_mcap.decode(source, i, pixels, &frame))
             continue;
@@ -341,6 +345,48 @@ static void no_statistics(void **state)
         assert_said("b.mcap: damaged; for other programs: posectl record repair FILE\n");
         assert_null(strstr(said, "lost by damage"));
         assert_null(strstr(said, "no image is lost"));
+    }
+}
+
+static void lose_chunk(unsigned c)
+{
+    mcap_put(file + chunks[c] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
+}
+
+// How many messages of a channel the index behind a chunk has.
+static size_t count_of_chunk(unsigned c, uint16_t id)
+{
+    size_t n = 0, at = chunks[c];
+    do {
+        at += MCAP_RECORD_BYTES + (size_t)mcap_get(file + at + 1, 8);
+        const unsigned char *const data = file + at + MCAP_RECORD_BYTES;
+        if (file[at] == MCAP_MESSAGE_INDEX && mcap_get(data, 2) == id)
+            n += (size_t)mcap_get(data + 2, 4) / 16;
+    } while (file[at] == MCAP_MESSAGE_INDEX);
+    return n;
+}
+
+// What the images of a chunk want stands in it: whichever chunk is lost, the calibration is not,
+// nor is where the camera is.
+static void each_chunk_has_what_its_images_want(void **state)
+{
+    (void)state;
+    const struct mcap_camera one = {"", 1000};
+    for (int k = 0; k < 2; k++) {
+        const struct mcap_content content = {k ? MCAP_ROS2 : MCAP_FOXGLOVE, &one, 1, false};
+        for (unsigned c = 0; c < N_CHUNKS; c++) {
+            begin(k);
+            const uint16_t id =
+                mcap_channel_id(&content, 0, k ? MCAP_CHANNEL_TF_STATIC : MCAP_CHANNEL_CALIB);
+            assert_int_equal(count_of_chunk(c, id), 1);
+            lose_chunk(c);
+            assert_true(read_file() == (of_chunks(7) & ~of_chunks(1U << c)));
+            assert_true(camera.fx_px == 8 && camera.fy_px == 8.5 && camera.cx_px == 4.25);
+            assert_null(strstr(said, "calibration"));
+            (void)repair_file();
+            assert_true(read_frames("c.mcap") == (of_chunks(7) & ~of_chunks(1U << c)));
+            assert_true(camera.fx_px == 8 && camera.cy_px == 3);
+        }
     }
 }
 
@@ -606,6 +652,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(within_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(a_record_within_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_chunk_has_what_its_images_want, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
