@@ -9,6 +9,7 @@
 #include "capture/io/zero_tail.h"
 #include "capture/mcap/check_record.h"
 #include "capture/mcap/footer.h"
+#include "capture/mcap/needed_channels.h"
 #include "capture/mcap/read_chunk.h"
 #include "capture/mcap/records.h"
 #include "capture/mcap/walk.h"
@@ -528,6 +529,8 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
     }
     if (!err && out_fd >= 0)
         err = put_tail(r);
+    if (!err && out_fd >= 0 && !out->was_complete)
+        mcap_tell_of_needed(&r->schemas, &r->channels, r->counts, name, log);
     if (err == -ENOTSUP)
         reason = mcap_reader_reason(r->reader);
     if (err && !out->write_failed)

@@ -24,9 +24,10 @@ struct mcap_repaired {
 
 // Reads fd, writes the whole of it to out_fd (empty, not seekable will do; < 0: only looks whether
 // it is complete, and no further than it must to know). `name` is what the log calls the file.
-// Returns 0, or after logging -EINVAL (no MCAP file), -ENOENT (no message in it), -ENOTSUP (a
-// compression that was not built in), -ENOMEM or -EIO; or the errno of a failed write, which is not
-// logged: the caller knows what out_fd is called.
+// Warns where the copy has lost all of a calibration or of tf_static. Returns 0, or after logging
+// -EINVAL (no MCAP file), -ENOENT (no message in it), -ENOTSUP (a compression that was not built
+// in), -ENOMEM or -EIO; or the errno of a failed write, which is not logged: the caller knows what
+// out_fd is called.
 __attribute__((warn_unused_result)) int mcap_repair(int fd, int out_fd, const char *name,
                                                     const struct log_sink *log,
                                                     struct mcap_repaired *out);

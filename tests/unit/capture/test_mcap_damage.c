@@ -390,6 +390,37 @@ static void each_chunk_has_what_its_images_want(void **state)
     }
 }
 
+// The copy says which of what the images want it has lost, and nothing of a file that has all.
+static void a_copy_without_calibration_says_so(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        said[0] = 0;
+        lose_chunk(0);
+        (void)repair_file();
+        assert_null(strstr(said, "the copy has no"));
+        for (unsigned c = 0; c < N_CHUNKS; c++)
+            lose_chunk(c);
+        static unsigned char message[MCAP_RECORD_BYTES + MCAP_MESSAGE_HEADER_BYTES];
+        message[0] = MCAP_MESSAGE;
+        mcap_put(message + 1, MCAP_MESSAGE_HEADER_BYTES, 8);
+        mcap_put(message + MCAP_RECORD_BYTES, MCAP_CHANNEL_POSE, 2);
+        memcpy(file + data_end, message, sizeof message);
+        n_file = data_end + sizeof message; // a recorder that was killed
+        said[0] = 0;
+        assert_int_equal(repair_file().n_messages, 1);
+        if (k) {
+            assert_said("b.mcap: the copy has no calibration: no message of "
+                        "/camera/depth/camera_info is left");
+            assert_said("b.mcap: the copy has no tf_static: no message of /tf_static is left");
+        } else {
+            assert_said("b.mcap: the copy has no calibration: no message of calib is left");
+            assert_null(strstr(said, "tf_static"));
+        }
+    }
+}
+
 // Of a finished file whose chunks cannot be unpacked here the topics are known, and that is said.
 static void unknown_compression(void **state)
 {
@@ -653,6 +684,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_record_within_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
         cmocka_unit_test_setup_teardown(each_chunk_has_what_its_images_want, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_without_calibration_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
