@@ -450,9 +450,11 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         reason = "no channel with protobuf foxglove.RawImage";
         err = -EINVAL;
     } else if (!err && !out->n_frames) {
-        reason = "no depth image";
+        reason = walk->damage.n ? "no depth image can be read" : "no depth image";
         err = -ENOENT;
     }
+    if (err == -ENOENT)
+        damage_tell(&walk->damage, name, log);
     const char *wrong = err && err != -EINVAL ? NULL : mcap_channels_wrong(channels);
     const size_t n_depths = mcap_channels_n_depths(channels);
     mcap_channels_list(channels, !wrong, topics);

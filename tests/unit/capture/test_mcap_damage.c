@@ -421,6 +421,23 @@ static void a_copy_without_calibration_says_so(void **state)
     }
 }
 
+// Where no image is left, the damage is told before the refusal.
+static void no_chunk_can_be_read(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        begin(k);
+        for (unsigned c = 0; c < N_CHUNKS; c++)
+            lose_chunk(c);
+        assert_true(read_file() == 0);
+        for (unsigned c = 0; c < N_CHUNKS; c++)
+            assert_said("b.mcap: damaged at byte %zu: ", chunks[c]);
+        assert_said("a chunk's checksum is wrong");
+        if (k == 0)
+            assert_said("b.mcap: no depth image can be read\n");
+    }
+}
+
 // Of a finished file whose chunks cannot be unpacked here the topics are known, and that is said.
 static void unknown_compression(void **state)
 {
@@ -685,6 +702,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
         cmocka_unit_test_setup_teardown(each_chunk_has_what_its_images_want, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_without_calibration_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_chunk_can_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_channel, setup, teardown),
