@@ -63,6 +63,11 @@ void ros_hold(struct ros_held *held, const struct ros_message *message)
     held->messages[held->n_in++ % ROS_MAX_HELD] = *message;
 }
 
+const struct ros_message *ros_held_oldest(const struct ros_held *held)
+{
+    return held->n_in == held->n_out ? NULL : &held->messages[held->n_out % ROS_MAX_HELD];
+}
+
 bool ros_take_held(struct ros_held *held, struct ros_message *out)
 {
     if (held->n_in == held->n_out)

@@ -41,6 +41,8 @@ struct ros_held { // begins as all zero; ros_leave_out_held(held, 0) frees what 
 void ros_hold(struct ros_held *held, const struct ros_message *message);
 // All but the newest n_kept.
 void ros_leave_out_held(struct ros_held *held, uint64_t n_kept);
+// The oldest, which stays there; NULL: none.
+const struct ros_message *ros_held_oldest(const struct ros_held *held);
 // The oldest; ros_give_back must follow. Returns false when there is none.
 bool ros_take_held(struct ros_held *held, struct ros_message *out);
 

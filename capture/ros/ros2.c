@@ -168,6 +168,8 @@ static void follow(struct ros2 *ros2)
     ros2->info_publisher = 0;
     ros2->known = (struct ros_known_infos){.n = 0};
     ros2->told_info = false;
+    if (ros2->has_live && ros_held_oldest(&ros2->held))
+        ros_bad_unstamped(&ros2->bad);
     ros_leave_out_held(&ros2->held, 0);
     live_stamps_new_source(&ros2->stamps);
 }
@@ -236,7 +238,9 @@ static enum live_stamp fill_stamp(struct ros2 *ros2, bool is_damaged, struct cap
                ros2->image_topic + 2);
         ros2->told_unstamped = true;
     }
-    return live_stamps_fill(&ros2->stamps, clock_wall_ns(), frame->capture_mono_ns,
+    const int64_t arrived_wall_ns =
+        clock_wall_ns() - (clock_monotonic_ns() - frame->capture_mono_ns);
+    return live_stamps_fill(&ros2->stamps, arrived_wall_ns, frame->capture_mono_ns,
                             &frame->image.time_ns);
 }
 
@@ -303,15 +307,31 @@ static void on_image(struct ros2 *ros2, const struct ros_message *message)
     live_put(&ros2->live, &frame, pixels, &(struct live_camera){.intrinsics = ros2->camera});
 }
 
-// The one that the source was opened with. Without a stamp of its own (a simulated clock has not
-// begun) it would have the wall's, which those after it lie before.
-static void on_held_image(struct ros2 *ros2, const struct ros_message *message)
+static int64_t stamp_of(const struct ros2 *ros2, const struct ros_message *message)
 {
     struct ros_image image;
-    if (ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
-                      ros2->kind == ROS_COMPRESSED_IMAGE, &image) &&
-        image.header.time_ns > 0)
-        on_image(ros2, message);
+    return ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
+                         ros2->kind == ROS_COMPRESSED_IMAGE, &image)
+               ? image.header.time_ns
+               : 0;
+}
+
+// The one that the source was opened with. Without a stamp of its own it waits for the next one,
+// which tells whether the topic has any. If so, a simulated clock had not begun: it would have the
+// wall's time, which those after it lie before.
+static void take_held(struct ros2 *ros2, const struct ros_message *next)
+{
+    struct ros_message message;
+    const struct ros_message *held = ros_held_oldest(&ros2->held);
+    if (!held || (!next && stamp_of(ros2, held) <= 0))
+        return;
+    if (next && stamp_of(ros2, next) > 0) {
+        ros_leave_out_held(&ros2->held, 0);
+        ros_bad_unstamped(&ros2->bad);
+    } else if (ros_take_held(&ros2->held, &message)) {
+        on_image(ros2, &message);
+        ros_give_back(&message);
+    }
 }
 
 static void look_for_publisher(struct ros2 *ros2)
@@ -368,10 +388,7 @@ static void *receive(void *argument)
     struct ros2 *ros2 = argument;
     struct ros_message message;
     struct ros_offer offer;
-    while (ros_take_held(&ros2->held, &message)) {
-        on_held_image(ros2, &message);
-        ros_give_back(&message);
-    }
+    take_held(ros2, NULL);
     while (!atomic_load(&ros2->quit)) {
         dds_attach_t triggered[3];
         dds_waitset_wait(ros2->waitset, triggered, 3, 200 * MS);
@@ -383,8 +400,10 @@ static void *receive(void *argument)
                                             offer.is_reliable);
         update_camera(ros2);
         while (!atomic_load(&ros2->quit) && ros_take(ros2->images, &message)) {
-            if (is_from_ours(ros2, &message))
+            if (is_from_ours(ros2, &message)) {
+                take_held(ros2, &message);
                 on_image(ros2, &message);
+            }
             ros_give_back(&message);
         }
     }

@@ -21,6 +21,13 @@ void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s)
     *told = true;
 }
 
+void ros_bad_unstamped(struct ros_bad_images *bad)
+{
+    atomic_fetch_add(&bad->n_left_out, 1);
+    log_to(&bad->log, LOG_LEVEL_WARNING,
+           "%s: the first image has no stamp, which the next one has: it is left out", bad->topic);
+}
+
 const char *ros_encoding_meant(const char *encoding)
 {
     static const struct {

@@ -26,6 +26,9 @@ struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name
 // Its stamp is before that of the one before it, or after, by so much.
 void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s);
 
+// The first one has no stamp, which the next one has: a clock that had not begun.
+void ros_bad_unstamped(struct ros_bad_images *bad);
+
 // Image number `index`; `image` NULL: it could not be read at all. Of one as it was taken by the
 // sensor its rows are told, too, with what they would have to be; of one that is no depth what it
 // is.

@@ -40,6 +40,7 @@ static struct {
     atomic_bool is_colour, is_distorted;            // their frame, their lens
     atomic_bool is_rectified;                       // the images, on a topic of that name
     atomic_bool waits;                              // for a reader, before the first image
+    _Atomic uint32_t n_unstamped;                   // of the first images
     _Atomic float per_mm; // of images of floats: 1e-3 where they are metres; 0: of 16 bits
     bool is_apart;        // the camera infos are another participant's
     dds_entity_t participant_of_infos;
@@ -88,6 +89,8 @@ static void send(uint32_t k)
     static float values[W * H];
     const float per_mm = atomic_load(&camera.per_mm);
     int64_t now_ns = clock_wall_ns();
+    if (k < camera.n_unstamped)
+        now_ns = 0;
     const std_msgs_msg_dds__Header_ header = {
         {(int32_t)(now_ns / 1000000000), (uint32_t)(now_ns % 1000000000)}, frame_id};
     for (uint32_t i = 0; i < W * H; i++) {
@@ -197,6 +200,7 @@ static int setup(void **state)
     camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = camera.waits =
         false;
     camera.is_apart = false;
+    camera.n_unstamped = 0;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -276,6 +280,53 @@ static void the_first_image_is_the_first_frame(void **state)
     }
     capture_close(&capture);
     unplug();
+}
+
+// They have their arrivals' times, from the first one on.
+static void images_that_never_have_a_stamp(void **state)
+{
+    (void)state;
+    unplug();
+    camera.waits = true;
+    camera.n_unstamped = UINT32_MAX;
+    plug_in(true);
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    int64_t before_ns = 0;
+    for (uint32_t k = 0; k < 20; k++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        assert_int_equal(frame.index, k);
+        assert_int_equal(frame.flags & CAPTURE_NEW_CLOCK, 0);
+        assert_true(!frame.image.depth || frame.image.depth[0] == pixel(k, 0));
+        assert_true(before_ns == 0 || frame.image.time_ns - before_ns > 5000000);
+        before_ns = frame.image.time_ns;
+    }
+    assert_int_equal(capture_n_left_out(capture), 0);
+    capture_close(&capture);
+    unplug();
+}
+
+// It would have another clock's time: it is left out, which is told.
+static void a_first_image_before_the_clock_began(void **state)
+{
+    (void)state;
+    unplug();
+    camera.waits = true;
+    camera.n_unstamped = 1;
+    plug_in(true);
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    for (uint32_t k = 1; k < 20; k++) {
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+        assert_true(!frame.image.depth || frame.image.depth[0] == pixel(k, 0));
+    }
+    assert_int_equal(capture_n_left_out(capture), 1);
+    capture_close(&capture);
+    unplug();
+    assert_int_equal(count("/unit/depth/image_raw: the first image has no stamp, which the next "
+                           "one has: it is left out\n"),
+                     1);
+    assert_int_equal(count("/unit/depth/image_raw: 1 image left out for its stamp\n"), 1);
 }
 
 // As DDS has a program that was killed, for 10 s: its publisher is there and says nothing. Another
@@ -821,6 +872,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(pixels_arrive),
         TEST(the_first_image_is_the_first_frame),
+        TEST(images_that_never_have_a_stamp),
+        TEST(a_first_image_before_the_clock_began),
         TEST(the_successor_of_a_silent_publisher),
         TEST(half_an_image_is_damaged),
         TEST(encodings_that_mix),
