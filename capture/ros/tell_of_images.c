@@ -10,13 +10,15 @@
 
 void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s)
 {
-    bool *told = is_back ? &bad->told_back : &bad->told_ahead;
+    bool *told = step_s == 0 ? &bad->told_same : is_back ? &bad->told_back : &bad->told_ahead;
+    char how[80] = " has the same stamp as the one before it";
     atomic_fetch_add(&bad->n_left_out, 1);
+    if (step_s != 0)
+        snprintf(how, sizeof how, "'s stamp is %.3f s %s that of the one before it", fabs(step_s),
+                 is_back ? "before" : "after");
     if (!*told)
         log_to(&bad->log, LOG_LEVEL_WARNING,
-               "%s: an image's stamp is %.3f s %s that of the one before it; such are left out "
-               "unless %s from there",
-               bad->topic, fabs(step_s), is_back ? "before" : "after",
+               "%s: an image%s; such are left out unless %s from there", bad->topic, how,
                is_back ? "they go on" : "the next one goes on");
     *told = true;
 }

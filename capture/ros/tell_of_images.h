@@ -18,12 +18,12 @@ const char *ros_encoding_meant(const char *encoding);
 struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name)
     struct log_sink log;
     const char *topic;
-    bool told_back, told_ahead;
+    bool told_same, told_back, told_ahead;
     uint64_t n_damaged, n_other_size;
     _Atomic uint64_t n_left_out; // for their stamps; read by other threads
 };
 
-// Its stamp is before that of the one before it, or after, by so much.
+// Its stamp is before that of the one before it, or after, by so much; 0: the same.
 void ros_bad_stamp(struct ros_bad_images *bad, bool is_back, double step_s);
 
 // The first one has no stamp, which the next one has: a clock that had not begun.

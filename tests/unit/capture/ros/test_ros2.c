@@ -41,6 +41,7 @@ static struct {
     atomic_bool is_rectified;                       // the images, on a topic of that name
     atomic_bool waits;                              // for a reader, before the first image
     _Atomic uint32_t n_unstamped;                   // of the first images
+    _Atomic uint32_t n_standing;                    // images to come with the stamp before
     _Atomic float per_mm; // of images of floats: 1e-3 where they are metres; 0: of 16 bits
     bool is_apart;        // the camera infos are another participant's
     dds_entity_t participant_of_infos;
@@ -89,6 +90,12 @@ static void send(uint32_t k)
     static float values[W * H];
     const float per_mm = atomic_load(&camera.per_mm);
     int64_t now_ns = clock_wall_ns();
+    static int64_t before_ns;
+    if (camera.n_standing > 0) {
+        camera.n_standing--;
+        now_ns = before_ns;
+    }
+    before_ns = now_ns;
     if (k < camera.n_unstamped)
         now_ns = 0;
     const std_msgs_msg_dds__Header_ header = {
@@ -200,7 +207,7 @@ static int setup(void **state)
     camera.is_large = camera.is_empty = camera.is_rectified = camera.is_distorted = camera.waits =
         false;
     camera.is_apart = false;
-    camera.n_unstamped = 0;
+    camera.n_unstamped = camera.n_standing = 0;
     said[0] = 0;
     plug_in(true);
     return 0;
@@ -327,6 +334,24 @@ static void a_first_image_before_the_clock_began(void **state)
                            "one has: it is left out\n"),
                      1);
     assert_int_equal(count("/unit/depth/image_raw: 1 image left out for its stamp\n"), 1);
+}
+
+static void stamps_that_stand_still(void **state)
+{
+    (void)state;
+    struct capture *capture = open_topic();
+    struct capture_frame frame;
+    read_good(capture, &frame);
+    camera.n_standing = 3;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(capture_read(capture, 10000, &frame), 0);
+    assert_int_equal(capture_n_left_out(capture), 3);
+    capture_close(&capture);
+    unplug();
+    assert_int_equal(count("/unit/depth/image_raw: an image has the same stamp as the one before "
+                           "it; such are left out unless they go on from there\n"),
+                     1);
+    assert_int_equal(count("an image's stamp is"), 0);
 }
 
 // As DDS has a program that was killed, for 10 s: its publisher is there and says nothing. Another
@@ -874,6 +899,7 @@ int main(void)
         TEST(the_first_image_is_the_first_frame),
         TEST(images_that_never_have_a_stamp),
         TEST(a_first_image_before_the_clock_began),
+        TEST(stamps_that_stand_still),
         TEST(the_successor_of_a_silent_publisher),
         TEST(half_an_image_is_damaged),
         TEST(encodings_that_mix),
