@@ -208,6 +208,11 @@ static void note_no_depth(struct bag_topic *topic, const struct ros_image *image
     uint32_t w, h;
     if (ros_depth_look(image, &format, &w, &h))
         return;
+    const char *fault = ros_depth_head_fault(image);
+    if (fault) {
+        topic->head_fault = topic->n_bad_heads++ ? topic->head_fault : fault;
+        return;
+    }
     topic->n_no_depth++;
     memcpy(topic->no_depth_encoding, image->encoding, sizeof topic->no_depth_encoding);
 }

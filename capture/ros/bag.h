@@ -50,6 +50,8 @@ struct bag_topic {
     uint32_t width_px, height_px;             // of the first one that is depth
     size_t n_other_size;                      // others since
     uint32_t other_width_px, other_height_px; // of the first of these
+    size_t n_bad_heads;                       // packed images of which nothing can be read
+    const char *head_fault;                   // of the first of these
     size_t n_no_depth;                        // images that are none
     char no_depth_encoding[64];               // of the last of these
     size_t n_other_encoding;                  // floats where the first one is of integers, or so

@@ -73,6 +73,18 @@ bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_
     return true;
 }
 
+const char *ros_depth_head_fault(const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (ros_depth_look(image, &format, &w, &h) || !read_encoding(image, &format))
+        return NULL;
+    const bool is_rvl = format.packing == ROS_DEPTH_RVL;
+    if (image->n_head_bytes <= (format.packing == ROS_DEPTH_PLAIN_PNG ? 0 : COMPRESSION_BYTES))
+        return is_rvl ? "its RVL data is empty" : "its PNG is empty";
+    return is_rvl ? "its RVL data breaks off" : "the header of its PNG is damaged";
+}
+
 static float float_at(const struct ros_image *image, const unsigned char *p)
 {
     const unsigned char swapped[4] = {p[3], p[2], p[1], p[0]};
@@ -239,9 +251,13 @@ int ros_depth_decode(struct ros_depth *depth, const struct ros_image *image, uin
     const size_t n_pixels = (size_t)width_px * height_px;
     const double float_factor = units->per_m / units->float_per_m;
     uint32_t w, h;
-    *out_reason = "not a depth image (16UC1, mono16, 32FC1, compressedDepth, png compressed)";
-    if (!ros_depth_look(image, &format, &w, &h))
+    if (!ros_depth_look(image, &format, &w, &h)) {
+        const char *fault = ros_depth_head_fault(image);
+        *out_reason = fault ? fault
+                            : "not a depth image (16UC1, mono16, 32FC1, compressedDepth, png "
+                              "compressed)";
         return -EBADMSG;
+    }
     *out_reason = NULL;
     if (w != width_px || h != height_px)
         return -EBADMSG;

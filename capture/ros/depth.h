@@ -34,6 +34,10 @@ struct ros_depth_units {
 bool ros_depth_look(const struct ros_image *image, struct ros_depth_format *out_format,
                     uint32_t *out_width_px, uint32_t *out_height_px);
 
+// Of a packed depth image of which ros_depth_look returns false why: "its PNG is empty". NULL: its
+// encoding is no depth's, or nothing is wrong.
+const char *ros_depth_head_fault(const struct ros_image *image);
+
 // What a 32FC1 image shows its values to be. Millimetres: more than nine of ten are above 100,
 // which in metres no depth camera sees. It is not known of one with less than a hundredth of its
 // pixels, of another encoding, or whose message breaks off. Values above 100000 do not count: some

@@ -249,6 +249,12 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
 static void tell_of_left_out(const struct bag *bag)
 {
     const struct bag_topic *depth = bag->depth;
+    if (depth->n_bad_heads)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: %zu image%s of %s (%s) cannot be read (%s%s): left out, counted as damaged",
+               bag->path, depth->n_bad_heads, depth->n_bad_heads == 1 ? "" : "s", depth->name,
+               depth->image_encoding,
+               depth->n_bad_heads == 1 ? "" : "the first: ", depth->head_fault);
     if (depth->n_no_depth)
         log_to(&bag->log, LOG_LEVEL_WARNING,
                "%s: %zu image%s of %s %s no depth (%s): left out, counted as damaged", bag->path,

@@ -58,6 +58,10 @@ static void describe_rows(const struct ros_image *image, char *out, size_t room)
     out[0] = 0;
     if (!image)
         return;
+    if (ros_depth_head_fault(image)) {
+        snprintf(out, room, " (%s)", image->encoding);
+        return;
+    }
     if (!ros_depth_look(image, &format, &w, &h)) {
         snprintf(out, room, ", but %s%s", image->encoding[0] ? image->encoding : "nothing named",
                  ros_encoding_meant(image->encoding));

@@ -463,6 +463,14 @@ static void what_is_no_depth(void **state)
                             cases[i].packing == ROS_DEPTH_PLAIN_PNG; // the head is none
         assert_int_equal(ros_depth_look(&image, &format, &w, &h), cases[i].is_depth && !is_png);
         assert_true(!cases[i].is_depth || format.packing == cases[i].packing);
+        const char *fault = ros_depth_head_fault(&image);
+        assert_string_equal(fault ? fault : "", is_png ? "the header of its PNG is damaged" : "");
+        image.n_head_bytes = cases[i].packing == ROS_DEPTH_PLAIN_PNG ? 0 : 12;
+        fault = ros_depth_head_fault(&image);
+        assert_string_equal(fault ? fault : "", is_png ? "its PNG is empty"
+                                                : cases[i].packing == ROS_DEPTH_RVL
+                                                    ? "its RVL data is empty"
+                                                    : "");
     }
 }
 

@@ -534,6 +534,41 @@ static void images_that_are_no_depth(void **state)
     assert_null(reason);
 }
 
+static void add_packed(uint32_t id, int64_t time_ns, const uint8_t *data, uint32_t n)
+{
+    unsigned char bytes[256];
+    struct cdr_out out;
+    cdr_out_begin(&out, bytes, sizeof bytes);
+    cdr_put_u32(&out, (uint32_t)(time_ns / 1000000000));
+    cdr_put_u32(&out, (uint32_t)(time_ns % 1000000000));
+    cdr_put_string(&out, "frame");
+    cdr_put_string(&out, "16UC1; compressedDepth png");
+    cdr_put_u32(&out, n);
+    for (uint32_t i = 0; i < n; i++)
+        cdr_put_u8(&out, data[i]);
+    add(id, time_ns, bytes, out.n);
+}
+
+// They are depth, and damaged.
+static void packed_images_with_a_bad_head(void **state)
+{
+    (void)state;
+    static const uint8_t head[40] = {[12] = 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    camera_info("/depth/camera_info", 50, W);
+    const uint32_t id = packed("/depth/image/compressedDepth", "16UC1; compressedDepth png");
+    add_packed(id, T + 2000, head, 12);
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 1 image of /depth/image/compressedDepth (16UC1; compressedDepth png) "
+                "cannot be read (its PNG is empty): left out, counted as damaged\n");
+    add_packed(id, T + 3000, head, sizeof head);
+    add_packed(id, T + 4000, head, 0);
+    said[0] = 0;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said("the.bag: 3 images of /depth/image/compressedDepth (16UC1; compressedDepth png) "
+                "cannot be read (the first: its PNG is empty): left out, counted as damaged\n");
+    assert_null(strstr(said, "no depth"));
+}
+
 // As a recording of ours has it now, and as it had it; by the very name before others. Names as
 // long as ours may be, and longer.
 static void cameras_whose_names_topics_cannot_have(void **state)
@@ -1004,6 +1039,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_with_its_own_info, setup, teardown),
         cmocka_unit_test_setup_teardown(packed_topics_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(images_that_are_no_depth, setup, teardown),
+        cmocka_unit_test_setup_teardown(packed_images_with_a_bad_head, setup, teardown),
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
