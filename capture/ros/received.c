@@ -39,6 +39,7 @@ bool ros_take(int32_t reader, struct ros_message *out)
     }
     out->publisher = info.publication_handle;
     out->arrived_ns = clock_monotonic_ns();
+    out->sent_ns = info.source_timestamp;
     ddsi_serdata_to_ser_ref(out->serdata, 0, ddsi_serdata_size(out->serdata), &out->bytes);
     return true;
 }

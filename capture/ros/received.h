@@ -21,6 +21,7 @@ struct ros_message {
     struct iovec bytes; // CDR
     uint64_t publisher; // dds_instance_handle_t
     int64_t arrived_ns; // CLOCK_MONOTONIC
+    int64_t sent_ns;    // by its publisher's clock
 };
 
 // Takes the oldest message of a reader; ros_give_back must follow. Returns false when there is

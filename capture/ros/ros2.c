@@ -18,6 +18,7 @@
 #include "capture/ros/dds.h"
 #include "capture/ros/discover.h"
 #include "capture/ros/known_infos.h"
+#include "capture/ros/lost_images.h"
 #include "capture/ros/one_publisher.h"
 #include "capture/ros/received.h"
 #include "capture/ros/select_topic.h"
@@ -68,6 +69,7 @@ struct ros2 {
     uint64_t n_frames;
     struct ros_bad_images bad; // which have no pixels
     struct ros_held held;
+    struct ros_lost_images lost;
 };
 
 // ---- messages ----
@@ -172,6 +174,7 @@ static void follow(struct ros2 *ros2)
         ros_bad_unstamped(&ros2->bad);
     ros_leave_out_held(&ros2->held, 0);
     live_stamps_new_source(&ros2->stamps);
+    ros_lost_images_new_source(&ros2->lost);
 }
 
 static void tell_of_successor(const struct ros2 *ros2)
@@ -383,6 +386,12 @@ static void accept_less(struct ros2 *ros2)
            ros2->image_topic + 2, err ? "; they are looked for five times a second" : "");
 }
 
+static void tell_of_lost(struct ros2 *ros2, uint64_t n)
+{
+    if (n > 0)
+        ros_bad_lost(&ros2->bad, n, (double)ros2->lost.held_up_ns * 1e-9);
+}
+
 static void *receive(void *argument)
 {
     struct ros2 *ros2 = argument;
@@ -393,6 +402,7 @@ static void *receive(void *argument)
         dds_attach_t triggered[3];
         dds_waitset_wait(ros2->waitset, triggered, 3, 200 * MS);
         ros_one_publisher_listen(&ros2->one, clock_monotonic_ns());
+        ros_lost_images_look(&ros2->lost, clock_monotonic_ns());
         look_for_publisher(ros2);
         accept_less(ros2);
         if (ros2->infos <= 0 && ros_find_publisher(ros2->publications, ros2->info_topic, &offer))
@@ -402,6 +412,8 @@ static void *receive(void *argument)
         while (!atomic_load(&ros2->quit) && ros_take(ros2->images, &message)) {
             if (is_from_ours(ros2, &message)) {
                 take_held(ros2, &message);
+                tell_of_lost(
+                    ros2, ros_lost_images_judge(&ros2->lost, message.sent_ns, message.arrived_ns));
                 on_image(ros2, &message);
             }
             ros_give_back(&message);
@@ -423,6 +435,7 @@ static void close_ros2(void *state)
     ros_leave_out_held(&ros2->held, 0);
     if (ros2->participant > 0)
         dds_delete(ros2->participant);
+    tell_of_lost(ros2, ros_lost_images_end(&ros2->lost));
     ros_bad_end(&ros2->bad);
     if (ros2->has_live)
         live_destroy(&ros2->live);

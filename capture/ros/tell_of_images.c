@@ -99,6 +99,16 @@ void ros_bad_size(struct ros_bad_images *bad, const struct ros_image *image, uin
                h, width_px, height_px);
 }
 
+void ros_bad_lost(struct ros_bad_images *bad, uint64_t n, double held_up_s)
+{
+    if (bad->n_lost == 0)
+        log_to(&bad->log, LOG_LEVEL_WARNING,
+               "%s: about %llu image%s lost on the way, as this program was held up for %.1f s "
+               "(stopped, or the machine is too busy); no other count has such images",
+               bad->topic, (unsigned long long)n, n == 1 ? " was" : "s were", held_up_s);
+    bad->n_lost += n;
+}
+
 void ros_bad_end(const struct ros_bad_images *bad)
 {
     const uint64_t n_left_out = atomic_load(&bad->n_left_out);
@@ -108,6 +118,10 @@ void ros_bad_end(const struct ros_bad_images *bad)
     if (bad->n_other_size > 1)
         log_to(&bad->log, LOG_LEVEL_WARNING, "%s: %llu images of another size were left out",
                bad->topic, (unsigned long long)bad->n_other_size);
+    if (bad->n_lost)
+        log_to(&bad->log, LOG_LEVEL_WARNING,
+               "%s: about %llu image%s lost on the way, which no other count has", bad->topic,
+               (unsigned long long)bad->n_lost, bad->n_lost == 1 ? " was" : "s were");
     if (n_left_out)
         log_to(&bad->log, LOG_LEVEL_WARNING, "%s: %llu image%s left out for %s stamp%s", bad->topic,
                (unsigned long long)n_left_out, n_left_out == 1 ? "" : "s",

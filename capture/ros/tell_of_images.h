@@ -19,7 +19,7 @@ struct ros_bad_images { // begins as all zero, but for log and topic (ROS's name
     struct log_sink log;
     const char *topic;
     bool told_same, told_back, told_ahead;
-    uint64_t n_damaged, n_other_size;
+    uint64_t n_damaged, n_other_size, n_lost;
     _Atomic uint64_t n_left_out; // for their stamps; read by other threads
 };
 
@@ -34,6 +34,9 @@ void ros_bad_unstamped(struct ros_bad_images *bad);
 // is.
 void ros_bad_damaged(struct ros_bad_images *bad, uint64_t index, const struct ros_image *image,
                      const char *reason);
+
+// So many were lost, about, as this program was held up for so long (lost_images.h).
+void ros_bad_lost(struct ros_bad_images *bad, uint64_t n, double held_up_s);
 
 // Of another size than the first one's.
 void ros_bad_size(struct ros_bad_images *bad, const struct ros_image *image, uint32_t width_px,
