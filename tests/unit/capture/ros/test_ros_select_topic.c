@@ -121,13 +121,17 @@ static uint32_t image(const char *name, const char *encoding)
     return id;
 }
 
-// Its head is that of RVL data, or of a PNG.
+// Its head is that of RVL data, or of a PNG; behind 12 bytes in compressedDepth.
 static uint32_t packed(const char *name, const char *format)
 {
     static const uint8_t rvl[20] = {[12] = W, [16] = H};
-    static const uint8_t png[24] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x8\0\0\0\x6";
+    static const uint8_t png[36] =
+        "\0\0\0\0\0\0\0\0\0\0\0\0\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x8\0\0\0\x6";
     const uint32_t id = add_topic(name, "sensor_msgs/msg/CompressedImage");
     const bool is_rvl = strstr(format, "rvl") != NULL;
+    const size_t n_before = strstr(format, "compressedDepth") ? 0 : 12;
+    const uint8_t *data = is_rvl ? rvl : png + n_before;
+    const size_t n = is_rvl ? sizeof rvl : sizeof png - n_before;
     unsigned char bytes[256];
     struct cdr_out out;
     cdr_out_begin(&out, bytes, sizeof bytes);
@@ -135,9 +139,9 @@ static uint32_t packed(const char *name, const char *format)
     cdr_put_u32(&out, 0);
     cdr_put_string(&out, "frame");
     cdr_put_string(&out, format);
-    cdr_put_u32(&out, is_rvl ? sizeof rvl : sizeof png);
-    for (size_t i = 0; i < (is_rvl ? sizeof rvl : sizeof png); i++)
-        cdr_put_u8(&out, is_rvl ? rvl[i] : png[i]);
+    cdr_put_u32(&out, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        cdr_put_u8(&out, data[i]);
     add(id, T + 1000, bytes, out.n);
     return id;
 }
