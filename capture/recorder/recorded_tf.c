@@ -76,7 +76,7 @@ const struct se3 *recorded_tf_place(const struct recorded_tf *tf, uint32_t camer
 
 static bool is_alone(const struct recorded_tf *tf, uint32_t camera)
 {
-    return camera > 0 ? !tf->places[camera].is_carried : !tf->moves_rig;
+    return camera == 0 ? !tf->moves_rig : !recorded_tf_place(tf, camera);
 }
 
 void recorded_tf_put(struct recorded_tf *tf, uint32_t camera, int64_t time_ns,
