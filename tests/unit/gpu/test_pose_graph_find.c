@@ -334,6 +334,7 @@ static void the_one_that_found_it_may_go(void **state)
         fake_overlaps[i] = 0;
     g->keyframes[2].T_map_camera = fake_pose(3.9, 0, 0, 0); // 1 and 3 are nearest to each other
     g->keyframes[3].T_map_camera = fake_pose(4, 0, 0, 0);
+    graph_find_edge(g, g->n_edges, 2, 3)->link.T_j_i = fake_pose(-0.1, 0, 0, 0); // as measured
     const struct keyframe_find find = found_by(g, 2, 0.2);
     graph_found(g, &find, 777);
     assert_int_equal(add(g, 20, 2.2), 0);
