@@ -405,6 +405,28 @@ static void tell_of_damage(const struct walk *walk, const char *name, uint64_t n
         log_to(log, LOG_LEVEL_WARNING, "%s: no image is lost by damage; " MCAP_FOR_OTHERS, name);
 }
 
+// What was taken, where there was a choice, and what of it is left out. topics: those there are.
+static void tell_of_choice(const struct mcap_channels *channels, const struct mcap_choice *choice,
+                           const char *name, bool is_most, const char *topics,
+                           const struct log_sink *log)
+{
+    const size_t n_depths = mcap_channels_n_depths(channels);
+    const bool is_any = channels->depth_rank == MCAP_DEPTH_ANY || is_most;
+    if (n_depths > 1 && is_any)
+        log_to(log, LOG_LEVEL_NOTICE,
+               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name, n_depths,
+               channels->depth_topic, topics);
+    // `depth` is of a recording of one camera, whatever it is called now.
+    else if (choice && choice->camera && is_any)
+        log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
+               name, choice->camera, channels->depth_topic);
+    if (channels->n_other_units)
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: images of %s have another unit in %zu of its channels, and are left out: play "
+               "that part of the recording by itself",
+               name, channels->depth_topic, channels->n_other_units);
+}
+
 int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_choice *choice,
               const struct log_sink *log, struct mcap_index *out)
 {
@@ -456,7 +478,6 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     if (err == -ENOENT)
         damage_tell(&walk->damage, name, log);
     const char *wrong = err && err != -EINVAL ? NULL : mcap_channels_wrong(channels);
-    const size_t n_depths = mcap_channels_n_depths(channels);
     mcap_channels_list(channels, !wrong, topics);
     if (wrong) {
         log_to(log, LOG_LEVEL_ERROR, "%s: %s %s", name, wrong, topics);
@@ -470,20 +491,8 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
     }
     if (!err)
         tell_of_damage(walk, name, n_lost, complete, log);
-    if (!err && n_depths > 1 && (channels->depth_rank == MCAP_DEPTH_ANY || most))
-        log_to(log, LOG_LEVEL_NOTICE,
-               "%s: %zu depth topics, %s is taken (FILE#TOPIC chooses another): %s", name, n_depths,
-               channels->depth_topic, topics);
-    // `depth` is of a recording of one camera, whatever it is called now.
-    else if (!err && choice && choice->camera && (channels->depth_rank == MCAP_DEPTH_ANY || most))
-        log_to(log, LOG_LEVEL_WARNING, "%s: no depth topic of camera %s, its only one is taken: %s",
-               name, choice->camera, channels->depth_topic);
-    if (!err && channels->n_other_units)
-        log_to(log, LOG_LEVEL_WARNING,
-               "%s: images of %s have another unit in %zu of its channels, and are left out: play "
-               "that "
-               "part of the recording by itself",
-               name, channels->depth_topic, channels->n_other_units);
+    if (!err)
+        tell_of_choice(channels, choice, name, most != NULL, topics, log);
     if (!err)
         stamp_order_tell(&order, log, name, channels->depth_topic);
     if (!err && out->n_skipped)
