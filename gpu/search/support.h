@@ -24,8 +24,8 @@
 #define SEARCH_SUPPORT_WAYS 16
 
 struct search_support {
-    double
-        m[3]; // points p of the camera's frame [m] with m . p = 1; the camera is where it is less
+    // Points p of the camera's frame [m] with m . p = 1; the camera is where it is less.
+    double m[3];
     // How far its patches reach in the image, in directions of equal angles [px].
     float reach_px[SEARCH_SUPPORT_WAYS];
 };
