@@ -43,6 +43,13 @@ with open(sys.argv[1], "rb") as file:
 print(json.dumps(out))
 """
 
+CHUNKS = """
+import sys
+from mcap.reader import make_reader
+with open(sys.argv[1], "rb") as file:
+    print(make_reader(file).get_summary().statistics.chunk_count)
+"""
+
 # foxglove-sdk's server with one channel of our schema's name, one message, then it waits.
 SERVER = """
 import foxglove, sys, time
@@ -86,6 +93,10 @@ def png_pixels(path):
     return rows
 
 
+def n_chunks(path):
+    return int(run(PYTHON, "-c", CHUNKS, path))
+
+
 def check_recording(folder):
     source = harness.SCRATCH + "/source"
     subprocess.run([BINARY + "/bin/posed-synth", "room", source, "--frames", str(N_FRAMES)],
@@ -94,12 +105,16 @@ def check_recording(folder):
         harness.Daemon("tum:" + source, "--set", "recorder.folder=" + folder, "--set",
                        "recorder.start=r", "--set", "recorder.format=" + kind, "--set",
                        f"recorder.queue_frames={N_FRAMES}").wait()
-    messages = json.loads(run(PYTHON, "-c", READER, folder + "/r.mcap").splitlines()[-1])
+    path = folder + "/r.mcap"
+    messages = json.loads(run(PYTHON, "-c", READER, path).splitlines()[-1])
     by_topic = {}
     for message in messages:
         by_topic.setdefault(message["topic"], []).append(message)
-    check({t: len(m) for t, m in by_topic.items()} ==
-          {"pose": N_FRAMES, "tf": N_FRAMES, "depth": N_FRAMES, "calib": 1}, f"{list(by_topic)}")
+    # the calibration stands in each chunk, for who reads a part
+    n_of = {topic: len(of) for topic, of in by_topic.items()}
+    check(n_of == {"pose": N_FRAMES, "tf": N_FRAMES, "depth": N_FRAMES, "calib": n_chunks(path)},
+          f"{n_of}, {n_chunks(path)} chunks")
+    check(n_of["calib"] > 1, "too short for two chunks")
     for topic, fields in (("pose", {"timestamp", "frame_id", "body_frame_id", "pose",
                                     "pose_covariance"}),
                           ("tf", {"timestamp", "parent_frame_id", "child_frame_id", "translation",
@@ -127,7 +142,8 @@ def check_rerun(folder):
     rerun = os.path.dirname(PYTHON) + "/rerun"
     pinhole = "Pinhole:image_from_camera"
     files = {"r.mcap": {("/pose", ":message"): N_FRAMES, ("/depth", ":buffer"): N_FRAMES,
-                        ("/tf", "Transform3D:translation"): N_FRAMES, ("/calib", pinhole): 1},
+                        ("/tf", "Transform3D:translation"): N_FRAMES,
+                        ("/calib", pinhole): n_chunks(folder + "/r.mcap")},
              "r.ros2.mcap": {("/camera/depth/image_raw", "DepthImage:buffer"): N_FRAMES,
                              ("/camera/depth/camera_info", pinhole): N_FRAMES}}
     for name, wanted in files.items():
