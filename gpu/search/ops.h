@@ -12,6 +12,7 @@
 #include "gpu/search/kernels/hypothesis_counts.h"
 #include "gpu/search/kernels/same_pose.h"
 #include "gpu/search/object.h"
+#include "gpu/search/support.h"
 
 // One reference view at full detail, as it comes from the rasteriser.
 struct search_map {
@@ -52,6 +53,7 @@ struct search_found {
     uint32_t n_valid; // pixels with depth; 0: nothing else is filled
     uint32_t n_starts, n, n_polished, n_slid;
     struct search_candidate candidates[SEARCH_FOUND_MAX]; // polished, slid, turned
+    struct search_supports supports;                      // of the image
     float stage_ms[SEARCH_N_STAGES];
 };
 

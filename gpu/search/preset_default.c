@@ -3,7 +3,6 @@
 // what it finds (ops.find), and the last choice.
 #include "gpu/search/confidence.h"
 #include "gpu/search/image_reduction.h"
-#include "gpu/search/support.h"
 
 int search_run_default(struct search *search, const struct search_object *object,
                        const struct search_image *image, const struct search_query *query,
@@ -30,7 +29,7 @@ int search_run_default(struct search *search, const struct search_object *object
     for (uint32_t i = 0; i < found.n; i++)
         if (i < found.n_polished || i >= found.n_polished + found.n_slid)
             found.candidates[i].sure = found.candidates[i].score;
-    search_add_support(object, &searched, found.candidates, found.n);
+    search_add_support(&found.supports, object, &searched, found.candidates, found.n);
     uint32_t n = search_keep_answers(object, found.candidates, found.n, query->top);
     for (uint32_t i = 0; i < n && i < query->top; i++)
         search_report(object, &found.candidates[i], search_rival(object, found.candidates, n, i),

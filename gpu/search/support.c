@@ -412,17 +412,16 @@ float search_support_worth(float gap_m, float radius_m, float z_m)
     return share * (gap_m < 0 ? WORTH_THROUGH : concerned * WORTH_ABOVE);
 }
 
-void search_add_support(const struct search_object *object, const struct search_image *image,
-                        struct search_candidate *candidates, uint32_t n)
+void search_add_support(const struct search_supports *supports, const struct search_object *object,
+                        const struct search_image *image, struct search_candidate *candidates,
+                        uint32_t n)
 {
     const float radius_m = object->info.radius_m;
-    struct search_supports supports;
-    search_find_supports(image, radius_m, &supports);
     for (uint32_t i = 0; i < n; i++) {
         struct search_candidate *c = &candidates[i];
         float worth = 0;
-        for (uint32_t k = 0; k < supports.n; k++) {
-            const float gap_m = search_support_gap_m(&supports.of[k], object, image, c);
+        for (uint32_t k = 0; k < supports->n; k++) {
+            const float gap_m = search_support_gap_m(&supports->of[k], object, image, c);
             worth = fminf(worth, search_support_worth(gap_m, radius_m, c->t_m[2]));
         }
         c->score += worth;

@@ -14,11 +14,12 @@
 // for right many lie on another thing that stands there. Standing a little above costs little: in
 // generated scenes nearly everything is on the table, in others on a box, or in a hand.
 //
-// Host code, the same for both twins, private to gpu. All pure but search_add_support.
+// Host code, the same for both twins, private to gpu. The CUDA twin finds the planes while the
+// device works. All pure but search_add_support.
 #ifndef POSED_GPU_SEARCH_SUPPORT_H
 #define POSED_GPU_SEARCH_SUPPORT_H
 
-#include "gpu/search/context.h"
+#include "gpu/search/object.h"
 
 #define SEARCH_SUPPORTS_MAX 4
 #define SEARCH_SUPPORT_WAYS 16
@@ -48,7 +49,8 @@ float search_support_gap_m(const struct search_support *support, const struct se
 float search_support_worth(float gap_m, float radius_m, float z_m);
 
 // Adds the least worth of all planes to `score` and `sure` of candidates that have both.
-void search_add_support(const struct search_object *object, const struct search_image *image,
-                        struct search_candidate *candidates, uint32_t n);
+void search_add_support(const struct search_supports *supports, const struct search_object *object,
+                        const struct search_image *image, struct search_candidate *candidates,
+                        uint32_t n);
 
 #endif

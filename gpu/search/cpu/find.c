@@ -102,5 +102,8 @@ int search_cpu_find(struct search *search, const struct search_object *object,
     out->n_valid = 1;
     err = search_ensure_drawings(search, object, image->frame.width_px * image->frame.height_px);
     out->stage_ms[SEARCH_STAGE_PREPARE] = clock_lap_ms(&clock_ns);
-    return err ? err : find_prepared(search, object, &scene, n_polished, out);
+    err = err ? err : find_prepared(search, object, &scene, n_polished, out);
+    if (!err)
+        search_find_supports(image, object->info.radius_m, &out->supports);
+    return err;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole request on the device: image in, polished candidates out, one wait at the end.
+// A whole request on the device: image in, polished candidates out, one wait at the end. The host
+// finds the image's planes meanwhile.
 #include <errno.h>
 #include <string.h>
 
@@ -260,6 +261,8 @@ int search_cuda_find(struct search *search, const struct search_object *object,
         err = search_cuda_enqueue_scan(cuda, object, (const struct search_frame *)find->starts.at,
                                        &counts->scan, SEARCH_STARTS_MAX, SEARCH_KEEP_MOST,
                                        (struct search_hit *)find->hits.at);
+    if (!err) // while the device is busy with the coarse pass
+        search_find_supports(image, object->info.radius_m, &out->supports);
     if (!err)
         err = mark_stage(cuda, SEARCH_STAGE_FIT);
     if (!err)

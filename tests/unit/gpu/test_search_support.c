@@ -133,7 +133,9 @@ static struct search_candidate at(double height_m, double along_m)
 static double worth_of(const struct search_image *image, struct search_candidate c)
 {
     c.score = c.sure = 4;
-    search_add_support(&object, image, &c, 1);
+    struct search_supports supports;
+    search_find_supports(image, object.info.radius_m, &supports);
+    search_add_support(&supports, &object, image, &c, 1);
     assert_true(c.score == c.sure);
     return (double)c.score - 4;
 }
