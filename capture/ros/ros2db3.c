@@ -2,12 +2,13 @@
 // Driver `ros2db3`: rosbag2's SQLite file, the storage of ROS 2 before MCAP and of RealSense's
 // recorder: topics(id, name, type, serialization_format, ...), messages(id, topic_id, timestamp,
 // data). Opened read-only; one that was left with a write-ahead log beside it (its recorder was
-// killed) is read with what stands there.
+// killed) is read with what stands there, one that is cut off up to there.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capture/io/folder.h"
@@ -17,7 +18,8 @@
 
 struct ros2db3 {
     struct bag bag;
-    size_t part; // that is open
+    size_t part;         // that is open
+    long long n_missing; // of its bytes, behind its end
     sqlite3 *db;
     sqlite3_blob *blob; // of messages.data
     unsigned char *message;
@@ -34,8 +36,8 @@ static int fail(const struct ros2db3 *db3, const char *what)
     int code = sqlite3_errcode(db3->db);
     if (code == SQLITE_CORRUPT)
         log_to(&db3->bag.log, LOG_LEVEL_ERROR,
-               "%s: damaged, or cut off: %s; what is left of it: sqlite3 \"%s\" .recover | sqlite3 "
-               "NEW.db3",
+               "%s: damaged, or cut off: %s; what is left of it, by a sqlite3 that was built with "
+               ".recover (Debian 12's was not): sqlite3 \"%s\" .recover | sqlite3 NEW.db3",
                path_of(db3), sqlite3_errmsg(db3->db), path_of(db3));
     else
         log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", path_of(db3), what,
@@ -72,6 +74,22 @@ static void close_part(struct ros2db3 *db3)
     db3->db = NULL;
 }
 
+// Bytes of a file that its own head counts and that are not there.
+static long long missing_bytes(int fd)
+{
+    enum { PAGE_BYTES = 16, CHANGES = 24, N_PAGES = 28, CHANGES_OF_PAGES = 92, HEAD_BYTES = 100 };
+    unsigned char head[HEAD_BYTES];
+    struct stat st;
+    if (pread(fd, head, sizeof head, 0) != sizeof head || fstat(fd, &st) != 0 ||
+        memcmp(head + CHANGES, head + CHANGES_OF_PAGES, 4) != 0)
+        return 0;
+    const uint32_t page_bytes = (uint32_t)head[PAGE_BYTES] << 8 | head[PAGE_BYTES + 1];
+    const uint32_t n_pages = (uint32_t)head[N_PAGES] << 24 | (uint32_t)head[N_PAGES + 1] << 16 |
+                             (uint32_t)head[N_PAGES + 2] << 8 | head[N_PAGES + 3];
+    const long long wanted = (long long)n_pages * (page_bytes == 1 ? 65536 : page_bytes);
+    return wanted > st.st_size ? wanted - st.st_size : 0;
+}
+
 // One file is open at a time.
 static int open_part(struct ros2db3 *db3, size_t part)
 {
@@ -82,6 +100,7 @@ static int open_part(struct ros2db3 *db3, size_t part)
     int fd = bag_parts_open(&db3->bag.parts, part, &db3->bag.log); // there: SQLite says less
     if (fd < 0)
         return fd;
+    db3->n_missing = missing_bytes(fd);
     close(fd);
     char *uri = uri_of(path_of(db3));
     if (!uri)
@@ -94,8 +113,10 @@ static int open_part(struct ros2db3 *db3, size_t part)
         close_part(db3);
         return err;
     }
-    // what a file says of its own schema is not to be believed
-    sqlite3_db_config(db3->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    // What a file says of its own schema is not to be believed. What is cut off SQLite reads only
+    // to who might mend its schema (nobody here: it is open read-only).
+    sqlite3_db_config(db3->db, SQLITE_DBCONFIG_DEFENSIVE, db3->n_missing == 0, NULL);
+    sqlite3_db_config(db3->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, db3->n_missing > 0, NULL);
     sqlite3_db_config(db3->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_limit(db3->db, SQLITE_LIMIT_LENGTH, MAX_MESSAGE_BYTES);
     return 0;
@@ -212,6 +233,10 @@ static int read_part(void *state, size_t part)
 {
     struct ros2db3 *db3 = state;
     int err = open_part(db3, part);
+    if (!err && db3->n_missing > 0)
+        log_to(&db3->bag.log, LOG_LEVEL_WARNING,
+               "%s: cut off, its last %lld bytes are not there: what is before them is read",
+               path_of(db3), db3->n_missing);
     if (!err)
         err = read_topics(db3);
     return err ? err : read_messages(db3);
