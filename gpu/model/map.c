@@ -15,6 +15,14 @@
 #define AGREE_M   0.03
 #define AGREE_RAD 0.03
 
+// What a find counts towards SURE_WORTH * MAP_AGREEING. Where little holds one direction a camera
+// that stands still finds the same wrong place again: a FAIR find that agrees counts only where the
+// camera has moved since the last one that did.
+#define SURE_WORTH 2
+#define FAIR_WORTH 1
+#define MOVED_M    0.02
+#define MOVED_RAD  0.02
+
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
 #define JOINING_BLOCKS 256 // of a copy: what joins meanwhile, beside an eighth of what is there
 #define SEARCH_EVERY   5
@@ -46,12 +54,14 @@ struct map {
     bool expects_view;   // a keyframe of the tracker has no view yet
 
     bool is_loaded, is_searching;
-    bool holds_loaded;      // is_loaded, or it was given up and is still there
-    struct se3 T_map_odom;  // the identity unless it is loaded and found
-    struct se3 T_candidate; // of T_map_odom, while searching
-    uint32_t n_agreeing;    // finds that speak for it
-    uint32_t n_searched;    // frames
-    uint32_t n_looks;       // of the search
+    bool holds_loaded;        // is_loaded, or it was given up and is still there
+    struct se3 T_map_odom;    // the identity unless it is loaded and found
+    struct se3 T_candidate;   // of T_map_odom, while searching
+    uint32_t n_agreeing;      // what finds that speak for it are worth
+    bool candidate_is_sure;   // one of them is SURE: a FAIR one elsewhere is none to change it
+    struct se3 T_odom_agreed; // of the last of them
+    uint32_t n_searched;      // frames
+    uint32_t n_looks;         // of the search
 
     int64_t until_ns;         // map_set_time
     bool is_looking;          // in parts, at a frame that the tracker holds:
@@ -264,15 +274,22 @@ static int search(struct map *map, struct track *track, const struct track_resul
     const int rc = look(map, track, result, NULL, &map->n_looks, &sight);
     if (rc == 0 && sight.is_done)
         stop_looking(map, track);
-    if (rc < 0 || !sight.is_done || sight.trust != RELOCALISE_SURE)
+    if (rc < 0 || !sight.is_done || sight.trust == RELOCALISE_NOT_FOUND)
         return rc;
     const struct se3 T = sight.T_map;
     const struct se3 expected = se3_compose(&map->T_candidate, &sight.T_odom);
     bool confirmed = map->n_agreeing > 0 && relocalise_is_near(&expected, &T, AGREE_M, AGREE_RAD);
+    const bool is_sure = sight.trust == RELOCALISE_SURE;
+    const bool is_still =
+        relocalise_is_near(&map->T_odom_agreed, &sight.T_odom, MOVED_M, MOVED_RAD);
+    if (!is_sure && map->n_agreeing > 0 && (confirmed ? is_still : map->candidate_is_sure))
+        return 0;
     const struct se3 T_camera_odom = se3_inverse(&sight.T_odom);
     map->T_candidate = se3_compose(&T, &T_camera_odom);
-    map->n_agreeing = confirmed ? map->n_agreeing + 1 : 1;
-    if (map->n_agreeing < MAP_AGREEING)
+    map->T_odom_agreed = sight.T_odom;
+    map->candidate_is_sure = is_sure || (confirmed && map->candidate_is_sure);
+    map->n_agreeing = (confirmed ? map->n_agreeing : 0) + (is_sure ? SURE_WORTH : FAIR_WORTH);
+    if (map->n_agreeing < SURE_WORTH * MAP_AGREEING)
         return 0;
     map->T_map_odom = se3_normalized(&map->T_candidate);
     map->is_searching = false;

@@ -38,6 +38,14 @@ static void searched_at(enum relocalise_trust trust, double x_m, double turn_rad
     assert_int_equal(n_finds, n + 1);
 }
 
+// The same, of a camera at x_m in odom, which lies at map_m in the map.
+static void searched_to(double map_m, double x_m)
+{
+    T_answer = moved(map_m + x_m, 0);
+    for (int i = 0; i < 5; i++)
+        tracked(x_m);
+}
+
 static void a_loaded_map_is_searched(void **state)
 {
     (void)state;
@@ -97,6 +105,27 @@ static void finds_agree_on_where_odom_lies(void **state)
             }
             assert_int_equal(map_is_searching(map), outside);
         }
+}
+
+// Twice as many finds that are only FAIR; from where the camera has moved to, as one that stands
+// still finds the same wrong place again. One elsewhere begins anew.
+static void what_is_fair_counts_half(void **state)
+{
+    (void)state;
+    load();
+    for (int i = 0; i < 9; i++) {
+        const double x_m = 0.021 * (i / 2); // every second one is from the same place
+        answer = RELOCALISE_FAIR;
+        searched_to(2, x_m);
+    }
+    assert_true(map_is_searching(map)); // five of them count
+    searched_to(9, 0.2);
+    for (int i = 0; i < 5; i++)
+        searched_to(2, 0.3 + 0.021 * i);
+    assert_true(map_is_searching(map));
+    answer = RELOCALISE_SURE; // worth two
+    searched_to(2, 0.3 + 0.021 * 4);
+    assert_false(map_is_searching(map));
 }
 
 static void a_loaded_map_can_be_given_up(void **state)
@@ -254,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_loaded_map_is_searched),
         TEST(finds_agree_on_where_odom_lies),
+        TEST(what_is_fair_counts_half),
         TEST(a_loaded_map_can_be_given_up),
         TEST(a_new_epoch_is_searched_again),
         TEST(a_map_that_is_found_can_be_given_up),
