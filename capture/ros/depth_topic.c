@@ -139,27 +139,63 @@ static const struct bag_topic *named(const struct bag *bag)
     return NULL;
 }
 
+// is_of NULL: what was asked for, or else any.
+static bool may_be_taken(const struct bag *bag, const struct bag_topic *topic,
+                         bool (*is_of)(const char *topic, const char *camera), const char *camera)
+{
+    if (!is_of && bag->wanted)
+        return is_wanted(bag, topic->name);
+    return topic->is_depth && topic->n_frames > 0 && (!is_of || is_of(topic->name, camera));
+}
+
+// The best of those that may be taken. Of a topic with less than a tenth of another's images
+// something else was wanted: a single image of a camera whose depth was recorded as aligned.
+static struct bag_topic *find_best(struct bag *bag,
+                                   bool (*is_of)(const char *topic, const char *camera),
+                                   const char *camera, size_t *out_n_equal)
+{
+    struct bag_topic *best = NULL;
+    size_t n_most = 0;
+    int most_certain = 0;
+    *out_n_equal = 0;
+    for (int pass = 0; pass < 3; pass++)
+        for (size_t i = 0; i < bag->n_topics; i++) {
+            struct bag_topic *topic = &bag->topics[i];
+            if (!may_be_taken(bag, topic, is_of, camera))
+                continue;
+            const int certain = certainty(topic);
+            if (pass == 0) {
+                ++*out_n_equal;
+                most_certain = certain > most_certain ? certain : most_certain;
+            } else if (certain == most_certain && pass == 1) {
+                n_most = topic->n_frames > n_most ? topic->n_frames : n_most;
+            } else if (certain == most_certain && 10 * topic->n_frames >= n_most) {
+                int better = best ? rank(bag, topic) - rank(bag, best) : 1;
+                if (better == 0)
+                    better = strcmp(best->name, topic->name);
+                best = better > 0 ? topic : best;
+            }
+        }
+    return best;
+}
+
 // Of a recording of several cameras the one that is meant: as the topic that was asked for, or by
-// its name. Where no depth topic is of it, bag->wanted stays as it is.
+// its name the best of that camera's. Where no depth topic is of it, bag->wanted stays as it is.
 static int find_camera(struct bag *bag, const char *camera)
 {
     const char *name = bag->wanted && bag->wanted[0] != '/' ? bag->wanted : camera;
     const struct bag_topic *const topic = bag->wanted ? named(bag) : NULL;
-    const char *found = NULL;
+    size_t n_equal;
     if (!name || (bag->wanted && name == camera) || (topic && topic->is_depth))
         return 0;
-    for (int pass = 0; pass < 2 && !found; pass++) // by the name itself before others
-        for (size_t i = 0; i < bag->n_topics && !found; i++) {
-            const struct bag_topic *of = &bag->topics[i];
-            if (of->is_depth && of->n_frames > 0 &&
-                (pass == 0 ? is_in_namespace : is_in_alike)(of->name, name))
-                found = of->name;
-        }
+    const struct bag_topic *found = find_best(bag, is_in_namespace, name, &n_equal);
+    if (!found) // by the name itself before others
+        found = find_best(bag, is_in_alike, name, &n_equal);
     if (!found && !bag->wanted)
         tell_of_others(bag, name);
     if (!found)
         return 0;
-    char *wanted = strdup(found);
+    char *wanted = strdup(found->name);
     if (!wanted)
         return -ENOMEM;
     free(bag->wanted);
@@ -216,36 +252,6 @@ static int take_packed(struct bag *bag)
     free(bag->wanted);
     bag->wanted = wanted;
     return 0;
-}
-
-// The best of those that may be taken. Of a topic with less than a tenth of another's images
-// something else was wanted: a single image of a camera whose depth was recorded as aligned.
-static struct bag_topic *find_best(struct bag *bag, size_t *out_n_equal)
-{
-    struct bag_topic *best = NULL;
-    size_t n_most = 0;
-    int most_certain = 0;
-    *out_n_equal = 0;
-    for (int pass = 0; pass < 3; pass++)
-        for (size_t i = 0; i < bag->n_topics; i++) {
-            struct bag_topic *topic = &bag->topics[i];
-            if (bag->wanted ? !is_wanted(bag, topic->name)
-                            : !topic->is_depth || topic->n_frames == 0)
-                continue;
-            const int certain = certainty(topic);
-            if (pass == 0) {
-                ++*out_n_equal;
-                most_certain = certain > most_certain ? certain : most_certain;
-            } else if (certain == most_certain && pass == 1) {
-                n_most = topic->n_frames > n_most ? topic->n_frames : n_most;
-            } else if (certain == most_certain && 10 * topic->n_frames >= n_most) {
-                int better = best ? rank(bag, topic) - rank(bag, best) : 1;
-                if (better == 0)
-                    better = strcmp(best->name, topic->name);
-                best = better > 0 ? topic : best;
-            }
-        }
-    return best;
 }
 
 // "/a/depth/image (120 images), ..."
@@ -314,7 +320,7 @@ static int choose_topic(struct bag *bag)
 {
     size_t n_equal;
     char list[LIST_BYTES], picture[MEANT_BYTES];
-    struct bag_topic *depth = bag->depth = find_best(bag, &n_equal);
+    struct bag_topic *depth = bag->depth = find_best(bag, NULL, NULL, &n_equal);
     if ((!depth || !depth->is_depth) && refuse_packed(bag))
         return -ENOTSUP;
     if (!depth)
