@@ -211,7 +211,8 @@ static bool refuse_packed(const struct bag *bag)
         const struct bag_topic *topic = &bag->topics[i];
         if (!topic->is_packed || topic->is_depth ||
             (topic->kind != ROS_IMAGE && topic->kind != ROS_COMPRESSED_IMAGE) ||
-            (bag->wanted && strcmp(topic->name, bag->wanted) != 0))
+            (bag->wanted && !is_wanted(bag, topic->name) &&
+             !is_in_namespace(topic->name, bag->wanted)))
             continue;
         log_to(&bag->log, LOG_LEVEL_ERROR,
                "%s: the messages of %s are compressed one by one (zstd), which is not read; unpack "
