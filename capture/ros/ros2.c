@@ -63,7 +63,7 @@ struct ros2 {
         struct ros_camera_info info;
         bool is_there;
     } second;
-    bool told_second, told_info, told_gone, told_unstamped;
+    bool told_second, told_info, told_gone, told_unstamped, told_unread;
     struct live_stamps stamps; // of the images that are taken
     struct live_clock clock;   // the machine's, by which they may be stamped; it says nothing
     uint64_t n_frames;
@@ -542,13 +542,29 @@ static int subscribe(struct ros2 *ros2, int64_t until_ns)
     return add_topics(ros2, type);
 }
 
+// Why nothing of an image can be read, by which the source would be opened; NULL: it can.
+static const char *fault_of(const struct ros2 *ros2, const struct ros_message *message)
+{
+    struct ros_image image;
+    return ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
+                         ros2->kind == ROS_COMPRESSED_IMAGE, &image)
+               ? ros_depth_head_fault(&image)
+               : "malformed image message";
+}
+
 // All images that have come; the first one goes through the same hands as a recording's.
 static int hold_images(struct ros2 *ros2)
 {
     struct ros_message message;
     int err = 0;
     while (!err && ros_take(ros2->images, &message)) {
-        if (!is_from_ours(ros2, &message)) {
+        const char *fault = ros2->held.n_in == 0 ? fault_of(ros2, &message) : NULL;
+        if (fault && !ros2->told_unread)
+            log_to(&ros2->log, LOG_LEVEL_WARNING,
+                   "ros2: %s: its first image cannot be read (%s): one that can be is waited for",
+                   ros2->image_topic + 2, fault);
+        ros2->told_unread = ros2->told_unread || fault;
+        if (fault || !is_from_ours(ros2, &message)) {
             ros_give_back(&message);
             continue;
         }
@@ -602,8 +618,8 @@ static int wait_for_first(struct ros2 *ros2, const struct capture_settings *sett
     }
     if (!err && !has_image) {
         log_to(&ros2->log, LOG_LEVEL_ERROR,
-               "ros2: %s has a publisher, but no image came within %d s", ros2->image_topic + 2,
-               (int)(PUBLISHER_NS / 1000 / MS));
+               "ros2: %s has a publisher, but no image%s came within %d s", ros2->image_topic + 2,
+               ros2->told_unread ? " that can be read" : "", (int)(PUBLISHER_NS / 1000 / MS));
         err = -ENOENT;
     }
     if (!err && !has_info && !capture_gives_camera(settings))

@@ -39,6 +39,9 @@ REFUSED = {
              "intrinsics of such images with --set camera.fx=... (fy, cx, cy) or -c FILE"],
     "picture": [f"nobody publishes {TOPIC} on ", f", did you mean ros2:{TOPIC}/compressed?; topics "
                 f"with images: {TOPIC}/compressed"],
+    "packed_empty": [f"{TOPIC}/compressedDepth: its first image cannot be read (its PNG is empty)",
+                     f"{TOPIC}/compressedDepth has a publisher, but no image that can be read came "
+                     "within 10 s"],
     "silent": [f"{TOPIC} has a publisher, but no image came within 10 s"],
 }
 # Fault -> what the log must say; the daemon goes on.
@@ -56,6 +59,8 @@ SURVIVED = {
     "info_twice": ["/bad/depth/camera_info has a second publisher, which is not that of the "
                    "images"],
     "packed": [f"nobody publishes {TOPIC} itself, but {TOPIC}/compressedDepth: that is taken"],
+    "packed_late": [f"{TOPIC}/compressedDepth: its first image cannot be read (its PNG is empty): "
+                    "one that can be is waited for"],
     "repainted": [f"{TOPIC}: image ", ": not a depth image (16UC1, ", ", but rgb8; such are left"],
     "resized": [f"{TOPIC}: an image is 96x32, the first one was 96x64; such are left out"],
     "short": [f"{TOPIC}: image ", "(16UC1, 96x64: 64 rows of 192 bytes are 12288; it has a step of "

@@ -6,11 +6,12 @@
 Publishes small depth images on /bad/depth/image_raw (FOLDER: other than /bad/depth) at 30 Hz until
 it is killed, each with a stamp of now. FAULT: none, type (the topic is Odometry), encoding (rgb8),
 repainted (rgb8 from image 20 on), hand_made (16uc1), packed (as compressedDepth alone), picture (as
-compressed alone), no_info (no camera info), info (another fx from image 20 on), info_drifts (its fx
-grows by 1e-6 with each image), info_flaps (every second one has another fx), size (the camera info
-is of another size), back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they
-are half as high), second (a second publisher), short (images 20 to 29 have half their bytes),
-spoilt (all from 60 to 299 have), best_effort, silent (a publisher without images), ends and
+compressed alone), packed_late (as packed, but the first three images are empty), packed_empty (all
+are), no_info (no camera info), info (another fx from image 20 on), info_drifts (its fx grows by
+1e-6 with each image), info_flaps (every second one has another fx), size (the camera info is of
+another size), back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they are
+half as high), second (a second publisher), short (images 20 to 29 have half their bytes), spoilt
+(all from 60 to 299 have), best_effort, silent (a publisher without images), ends and
 ends_best_effort (it ends after 40 images and another one begins, reliable or not). Of stamps: spike
 (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier
 (those of the second publisher are 5000 s behind), stuck (from image 40 on they stand still),
@@ -62,14 +63,15 @@ def main():
     folder = sys.argv[3] if len(sys.argv) > 3 else "/bad/depth"
     participant = DomainParticipant(int(domain))
     qos = BEST_EFFORT if fault == "best_effort" else RELIABLE
-    kind = {"type": Odometry, "packed": CompressedImage,
-            "picture": CompressedImage}.get(fault, Image)
+    kind = {"type": Odometry, "packed": CompressedImage, "packed_late": CompressedImage,
+            "packed_empty": CompressedImage, "picture": CompressedImage}.get(fault, Image)
 
     def writer_of(name, kind, qos=qos):
         return DataWriter(participant, Topic(participant, f"rt{folder}/{name}", kind, qos=qos),
                           qos=qos)
 
-    ending = {"packed": "/compressedDepth", "picture": "/compressed"}.get(fault, "")
+    ending = {"packed": "/compressedDepth", "packed_late": "/compressedDepth",
+              "packed_empty": "/compressedDepth", "picture": "/compressed"}.get(fault, "")
     writer = writer_of("image_raw" + ending, kind)
     second = writer_of("image_raw", kind) if fault == "second" else None
     info_writer = None
@@ -112,10 +114,12 @@ def main():
         height = HEIGHT // 2 if fault == "resized" and i >= 20 else HEIGHT
         image = Image(header=header, height=height, width=WIDTH, encoding=encoding, is_bigendian=0,
                       step=step, data=data)
-        if fault == "packed":
+        if fault.startswith("packed"):
             pixels = numpy.frombuffer(bytes(data), "<u2").reshape(HEIGHT, WIDTH)
             name, packed = ros_frames.encode(pixels, "16UC1-png")
-            image = CompressedImage(header=header, format=name, data=list(packed))
+            is_empty = fault == "packed_empty" or fault == "packed_late" and i < 3
+            image = CompressedImage(header=header, format=name,
+                                    data=list(packed[:12] if is_empty else packed))
         writer.write(image)
         if second:
             second.write(image)
