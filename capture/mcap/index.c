@@ -402,7 +402,10 @@ static void tell_of_damage(const struct walk *walk, const char *name, uint64_t n
                name, (unsigned long long)n_lost, n_lost == 1 ? "" : "s",
                walk->channels.depth_topic);
     else
-        log_to(log, LOG_LEVEL_WARNING, "%s: no image is lost by damage; " MCAP_FOR_OTHERS, name);
+        log_to(log, LOG_LEVEL_WARNING,
+               "%s: no image is lost by this damage (what is in a chunk shows when it is "
+               "played); " MCAP_FOR_OTHERS,
+               name);
 }
 
 // What was taken, where there was a choice, and what of it is left out. topics: those there are.

@@ -323,6 +323,20 @@ static void a_record_within_a_chunk(void **state)
     }
 }
 
+// That an index is damaged loses no image. Chunks are unpacked later: nothing is promised of them.
+static void an_index_and_a_chunk(void **state)
+{
+    (void)state;
+    begin(0);
+    const size_t index = chunks[1] + MCAP_RECORD_BYTES + (size_t)mcap_get(file + chunks[1] + 1, 8);
+    mcap_put(file + index + 1, UINT64_C(1) << 40, 8);
+    mcap_put(file + chunks[2] + MCAP_RECORD_BYTES + 24, 1, 4); // its checksum
+    assert_true(read_file() == of_chunks(3));
+    assert_said("b.mcap: no image is lost by this damage (what is in a chunk shows when it is "
+                "played); for other programs: posectl record repair FILE\n");
+    assert_said("%zu images cannot be read, from image 32 on", n_each[2]);
+}
+
 // Where nothing says how many images there were, nothing is said of how many are lost.
 static void no_statistics(void **state)
 {
@@ -699,6 +713,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(channels_in_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(within_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(a_record_within_a_chunk, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_index_and_a_chunk, setup, teardown),
         cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
         cmocka_unit_test_setup_teardown(each_chunk_has_what_its_images_want, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_without_calibration_says_so, setup, teardown),
