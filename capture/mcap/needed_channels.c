@@ -26,7 +26,8 @@ static bool is_tf_static(const char *topic, size_t n_topic)
 }
 
 void mcap_tell_of_needed(const struct mcap_bytes *schemas, const struct mcap_bytes *channels,
-                         const uint64_t *n_messages, const char *name, const struct log_sink *log)
+                         const uint64_t *n_messages, const uint64_t *n_said, const char *name,
+                         const struct log_sink *log)
 {
     for (size_t at = 0; at < channels->n;) {
         const size_t n = (size_t)mcap_get(channels->data + at + 1, 8);
@@ -34,18 +35,19 @@ void mcap_tell_of_needed(const struct mcap_bytes *schemas, const struct mcap_byt
         const char *topic;
         size_t n_topic, from = 4;
         at += MCAP_RECORD_BYTES + n;
-        if (n_messages[mcap_get(data, 2)] || !mcap_take_string(data, n, &from, &topic, &n_topic))
+        const uint64_t id = mcap_get(data, 2);
+        if (n_messages[id] || (n_said && n_said[id] == 0) ||
+            !mcap_take_string(data, n, &from, &topic, &n_topic))
             continue;
         if (is_calibration(schemas, mcap_get(data + 2, 2)))
             log_to(log, LOG_LEVEL_WARNING,
-                   "%s: the copy has no calibration: no message of %.*s is left; to replay it, set "
-                   "camera.fx, camera.fy, camera.cx and camera.cy",
+                   "%s: the copy has no message of %.*s, a calibration: to replay the images that "
+                   "it is for, set camera.fx, camera.fy, camera.cx and camera.cy",
                    name, (int)n_topic, topic);
         else if (is_tf_static(topic, n_topic))
-            log_to(
-                log, LOG_LEVEL_WARNING,
-                "%s: the copy has no tf_static: no message of %.*s is left, and where the camera "
-                "is on its robot is lost",
-                name, (int)n_topic, topic);
+            log_to(log, LOG_LEVEL_WARNING,
+                   "%s: the copy has no message of %.*s: where the camera is on its robot is not "
+                   "in it",
+                   name, (int)n_topic, topic);
     }
 }

@@ -39,6 +39,8 @@ struct repair {
     uint64_t n_schemas, n_channels, n_attachments, n_metadata;
     bool has_schema[N_CHANNELS], has_channel[N_CHANNELS];
     uint64_t counts[N_CHANNELS]; // messages
+    bool has_said;               // the summary was read, and says how many there were
+    uint64_t n_said[N_CHANNELS];
     uint64_t begin_ns, end_ns;
     struct place *places; // of one chunk
     size_t n_places, place_capacity;
@@ -144,8 +146,10 @@ static bool is_usable(const struct repair *r, unsigned opcode, const unsigned ch
 static int recall(void *user, unsigned opcode, const unsigned char *data, size_t n)
 {
     struct repair *r = user;
-    if (opcode == MCAP_STATISTICS) // are made anew
+    if (opcode == MCAP_STATISTICS) { // they are made anew
+        r->has_said |= mcap_add_counts(data, n, r->n_said);
         return 0;
+    }
     const bool *has = opcode == MCAP_SCHEMA ? r->has_schema : r->has_channel;
     if (!is_usable(r, opcode, data, n) || has[mcap_get(data, 2)])
         return 0;
@@ -530,7 +534,8 @@ int mcap_repair(int fd, int out_fd, const char *name, const struct log_sink *log
     if (!err && out_fd >= 0)
         err = put_tail(r);
     if (!err && out_fd >= 0 && !out->was_complete)
-        mcap_tell_of_needed(&r->schemas, &r->channels, r->counts, name, log);
+        mcap_tell_of_needed(&r->schemas, &r->channels, r->counts, r->has_said ? r->n_said : NULL,
+                            name, log);
     if (err == -ENOTSUP)
         reason = mcap_reader_reason(r->reader);
     if (err && !out->write_failed)

@@ -18,6 +18,7 @@
 #include "capture/io/chunk_places.h"
 #include "capture/mcap/footer.h"
 #include "capture/mcap/format.h"
+#include "capture/mcap/needed_channels.h"
 #include "capture/mcap/records.h"
 #include "capture/mcap/repair.h"
 #include "capture/recorder/recorder.h"
@@ -425,14 +426,43 @@ static void a_copy_without_calibration_says_so(void **state)
         said[0] = 0;
         assert_int_equal(repair_file().n_messages, 1);
         if (k) {
-            assert_said("b.mcap: the copy has no calibration: no message of "
-                        "/camera/depth/camera_info is left");
-            assert_said("b.mcap: the copy has no tf_static: no message of /tf_static is left");
+            assert_said("b.mcap: the copy has no message of /camera/depth/camera_info, a "
+                        "calibration: to replay the images that it is for, set camera.fx");
+            assert_said("b.mcap: the copy has no message of /tf_static: where the camera is");
         } else {
-            assert_said("b.mcap: the copy has no calibration: no message of calib is left");
+            assert_said("b.mcap: the copy has no message of calib, a calibration: ");
             assert_null(strstr(said, "tf_static"));
         }
     }
+}
+
+// A topic on which nobody ever published, as the summary says, has lost nothing.
+static void a_silent_calibration(void **state)
+{
+    (void)state;
+    static unsigned char schema[64], channel[64];
+    static uint64_t n_messages[UINT16_MAX + 1], n_said[UINT16_MAX + 1];
+    struct mcap_bytes schemas = {schema, 0, sizeof schema};
+    struct mcap_bytes channels = {channel, 0, sizeof channel};
+    const struct log_sink log = {hear, NULL};
+    size_t begin = mcap_begin_record(&schemas, MCAP_SCHEMA);
+    mcap_put_number(&schemas, 1, 2);
+    mcap_put_string(&schemas, "sensor_msgs/msg/CameraInfo");
+    mcap_end_record(&schemas, begin);
+    begin = mcap_begin_record(&channels, MCAP_CHANNEL);
+    mcap_put_number(&channels, 7, 2);
+    mcap_put_number(&channels, 1, 2);
+    mcap_put_string(&channels, "/a/camera_info");
+    mcap_end_record(&channels, begin);
+    said[0] = 0;
+    mcap_tell_of_needed(&schemas, &channels, n_messages, n_said, "a", &log);
+    assert_string_equal(said, "");
+    n_said[7] = 1;
+    mcap_tell_of_needed(&schemas, &channels, n_messages, n_said, "a", &log);
+    assert_said("a: the copy has no message of /a/camera_info, a calibration");
+    said[0] = 0;
+    mcap_tell_of_needed(&schemas, &channels, n_messages, NULL, "a", &log);
+    assert_said("a: the copy has no message of /a/camera_info, a calibration");
 }
 
 // Where no image is left, the damage is told before the refusal.
@@ -717,6 +747,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_statistics, setup, teardown),
         cmocka_unit_test_setup_teardown(each_chunk_has_what_its_images_want, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_without_calibration_says_so, setup, teardown),
+        cmocka_unit_test(a_silent_calibration),
         cmocka_unit_test_setup_teardown(no_chunk_can_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_compression, setup, teardown),
         cmocka_unit_test_setup_teardown(no_whole_summary, setup, teardown),
