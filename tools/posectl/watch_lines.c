@@ -10,6 +10,7 @@
 
 #include "tools/posectl/posectl.h"
 
+#define MAX_TOLD    17 // topics: each camera's pose, and the rig's
 #define MAP_MOVED_M 0.001
 #define MAP_TURNED  0.9999998 // cosine of half of 0.07 degrees, a millimetre at a metre
 
@@ -86,25 +87,9 @@ static void print_columns(uint64_t seq, const posed_Timestamp *time, const char 
            wire_seconds(time), show_state(state, 8), p->x, p->y, p->z, q->x, q->y, q->z, q->w);
 }
 
-// A line where odom comes to lie elsewhere in the map, by more than a pose is good to.
-static void print_map_from_odom(const posed_Odometry *o)
-{
-    static posed_Pose last = {.orientation = {.w = 1}};
-    const posed_Vector3 *p = &o->map_from_odom.position, *at = &last.position;
-    const posed_Quaternion *q = &o->map_from_odom.orientation, *was = &last.orientation;
-    const double moved_m = fabs(p->x - at->x) + fabs(p->y - at->y) + fabs(p->z - at->z);
-    const double same = fabs(q->x * was->x + q->y * was->y + q->z * was->z + q->w * was->w);
-    if (!o->has_map_from_odom || (moved_m < MAP_MOVED_M && same > MAP_TURNED))
-        return;
-    last = o->map_from_odom;
-    printf("map from odom: %.4f %.4f %.4f  %.5f %.5f %.5f %.5f\n", p->x, p->y, p->z, q->x, q->y,
-           q->z, q->w);
-}
-
 static void print_odometry(void)
 {
     const posed_Odometry *o = &message.odometry;
-    print_map_from_odom(o);
     print_columns(o->seq, &o->timestamp, wire_state_name(o->state), &o->pose);
     printf("%6.2f ms %s\n", (double)o->stages.track_us * 1e-3, o->reason_text);
 }
@@ -302,6 +287,57 @@ static const struct topic {
     {"rig", posed_Odometry_fields, json_odometry, print_odometry, false},
 };
 
+// Where odom lay in the map in the newest line that says so, of each topic of poses.
+static posed_Pose *told_of(const char *name)
+{
+    static struct {
+        char name[POSECTL_TOPIC_BYTES];
+        posed_Pose pose;
+    } told[MAX_TOLD];
+    static size_t n;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(told[i].name, name) == 0)
+            return &told[i].pose;
+    if (n == MAX_TOLD)
+        return NULL;
+    snprintf(told[n].name, sizeof told[n].name, "%s", name);
+    told[n].pose = (posed_Pose){.orientation = {.w = 1}};
+    return &told[n++].pose;
+}
+
+// Whether odom comes to lie elsewhere in the map, by more than a pose is good to.
+static bool is_map_moved(const char *name)
+{
+    const posed_Odometry *o = &message.odometry;
+    posed_Pose *last = o->has_map_from_odom ? told_of(name) : NULL;
+    if (!last)
+        return false;
+    const posed_Vector3 *p = &o->map_from_odom.position, *at = &last->position;
+    const posed_Quaternion *q = &o->map_from_odom.orientation, *was = &last->orientation;
+    const double moved_m = fabs(p->x - at->x) + fabs(p->y - at->y) + fabs(p->z - at->z);
+    const double same = fabs(q->x * was->x + q->y * was->y + q->z * was->z + q->w * was->w);
+    if (moved_m < MAP_MOVED_M && same > MAP_TURNED)
+        return false;
+    *last = o->map_from_odom;
+    return true;
+}
+
+static void print_map_from_odom(void)
+{
+    const posed_Vector3 *p = &message.odometry.map_from_odom.position;
+    const posed_Quaternion *q = &message.odometry.map_from_odom.orientation;
+    printf("map from odom: %.4f %.4f %.4f  %.5f %.5f %.5f %.5f\n", p->x, p->y, p->z, q->x, q->y,
+           q->z, q->w);
+}
+
+static void begin_line(const struct topic *topic, const char *name)
+{
+    if (topic->is_image)
+        printf("%s: ", name);
+    else if (strchr(name, '/'))
+        printf("%-8s ", strchr(name, '/') + 1);
+}
+
 static const struct topic *find(const char *name)
 {
     size_t n = strcspn(name, "/");
@@ -337,10 +373,11 @@ bool watch_lines_print(const char *name, const uint8_t *bytes, size_t n_bytes, b
     if (topic->fields == posed_PointCloud_fields)
         wire_find_bytes(bytes, n_bytes, &cloud_data, 1, &data, &n_cloud_bytes);
     if (!json) {
-        if (topic->is_image)
-            printf("%s: ", name);
-        else if (strchr(name, '/'))
-            printf("%-8s ", strchr(name, '/') + 1);
+        if (topic->print == print_odometry && is_map_moved(name)) {
+            begin_line(topic, name);
+            print_map_from_odom();
+        }
+        begin_line(topic, name);
         topic->print();
         return true;
     }
