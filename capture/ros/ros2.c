@@ -332,6 +332,10 @@ static void take_held(struct ros2 *ros2, const struct ros_message *next)
         ros_leave_out_held(&ros2->held, 0);
         ros_bad_unstamped(&ros2->bad);
     } else if (ros_take_held(&ros2->held, &message)) {
+        if (next) // that has none, either
+            log_to(&ros2->log, LOG_LEVEL_WARNING,
+                   "%s: its images have no stamps: they are given the times of their arrival",
+                   ros2->image_topic + 2);
         on_image(ros2, &message);
         ros_give_back(&message);
     }

@@ -222,10 +222,10 @@ static void put_in_order(struct bag *bag, struct bag_topic *topic)
 {
     struct bag_frame *frames = topic->frames;
     size_t n_kept = 0;
-    if (!topic->has_stamps)
-        log_to(&bag->log, LOG_LEVEL_WARNING, "%s: images of %s have no time stamps, %s", bag->path,
-               topic->name,
-               bag->is_live ? "the times of their arrival are taken" : "the recorder's are taken");
+    if (!topic->has_stamps && !bag->is_live) // live the second image tells
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: images of %s have no time stamps, the recorder's are taken", bag->path,
+               topic->name);
     for (size_t i = 0; !topic->has_stamps && i < topic->n_frames; i++)
         frames[i].time_ns = frames[i].log_time_ns;
     take_realsense_times(bag, topic);

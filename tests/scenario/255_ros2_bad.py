@@ -17,7 +17,7 @@ TOPIC = "/bad/depth/image_raw"
 DOMAIN = 10 + os.getpid() % 90
 N_POSES = 60
 DAMAGED = {"short": (10, 10), "back": (1, 1), "spike": (1, 1), "step": (15, 40),
-           "resized": (30, 999), "repainted": (30, 999)}
+           "begins_unstamped": (1, 1), "resized": (30, 999), "repainted": (30, 999)}
 SECOND_SAID = "has a second publisher, whose images and camera infos are left out"
 SECOND = ("second", "second_camera", "info_twice")
 NEW_CLOCK = ("step", "ends_earlier")
@@ -69,6 +69,9 @@ SURVIVED = {
     "step": [f"{TOPIC}: an image's stamp is ", f"{TOPIC}: the stamps of its publisher are 99",
              "the images' clock was set: reset"],
     "unstamped": [f"{TOPIC}: an image without a stamp, which others have: such are given the time"],
+    "begins_unstamped": [f"{TOPIC}: the first image has no stamp, which the next one has: it is "
+                         "left out"],
+    "no_stamps": [f"{TOPIC}: its images have no stamps: they are given the times of their arrival"],
     "ends_earlier": [f"{TOPIC}: is back", f"{TOPIC}: the stamps of a new publisher are 499"],
     "ends": [f"{TOPIC}: its publisher is gone, waiting for it", f"{TOPIC}: is back"],
     "ends_best_effort": [f"{TOPIC}: its publisher is gone, waiting for it", "best effort"],
@@ -124,6 +127,8 @@ def survived(python, fault, expected):
     check(max(times) < (time.time() + 60) * 1e9, f"{fault}: a pose of the stamp that is wrong")
     check(fault != "unstamped" or max(times) < (time.time() - 900) * 1e9 and
           {p.map_epoch for p in poses} == {0}, "unstamped: a time of another clock, or an epoch")
+    check(("no stamps" in daemon.log()) == (fault == "no_stamps") and
+          "no time stamps" not in daemon.log(), daemon.log())
     kinds = {e.kind for e in daemon.events}
     n_other = {"info": 1, "info_flaps": 3}.get(fault, 0)
     check((messages.Event.RECALIBRATED in kinds) == (n_other > 0), f"{fault}: RECALIBRATED")

@@ -15,11 +15,12 @@ half as high), second (a second publisher), short (images 20 to 29 have half the
 ends_best_effort (it ends after 40 images and another one begins, reliable or not). Of stamps: spike
 (that of image 20 is an hour ahead), step (from image 40 on they are 1000 s behind), ends_earlier
 (those of the second publisher are 5000 s behind), stuck (from image 40 on they stand still),
-unstamped (a clock 1000 s behind, and each tenth image has none). Of programs: counted (it sends 60
-images and no more), late_info (the camera info begins with image 60), successor (its fx is 90; it
-prints the stamp of its first image), second_camera (another one publishes both topics, its camera
-info with another fx), info_elsewhere (another one publishes the camera info, alone), and info_twice
-(that one and this)."""
+unstamped (a clock 1000 s behind, and each tenth image has none), begins_unstamped (the first image
+has none), no_stamps (no image has one). Of programs: counted (it sends 60 images and no more),
+late_info (the camera info begins with image 60), successor (its fx is 90; it prints the stamp of
+its first image), second_camera (another one publishes both topics, its camera info with another
+fx), info_elsewhere (another one publishes the camera info, alone), and info_twice (that one and
+this)."""
 import sys
 import time
 
@@ -93,7 +94,8 @@ def main():
     while True:
         if fault != "stuck" or i <= 40:
             now_ns = time.time_ns() + off_s(fault, i) * 10**9
-        is_stamped = fault != "unstamped" or i % 10 != 5
+        is_stamped = {"unstamped": i % 10 != 5, "begins_unstamped": i > 0,
+                      "no_stamps": False}.get(fault, True)
         header = Header(stamp=ros_types.stamp(now_ns if is_stamped else 0), frame_id="bad")
         fx = 90.0 if fault == "successor" or fault == "info" and i >= 20 else 80.0
         fx += {"info_drifts": 1e-6 * i, "info_flaps": 10.0 * (i % 2)}.get(fault, 0)

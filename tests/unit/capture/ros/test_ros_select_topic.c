@@ -885,7 +885,7 @@ static void times(void **state)
     add(id, T, "\0\1\0\0", 4); // no image
     bag.is_live = true;
     assert_int_equal(choose(NULL, NULL), 0);
-    assert_non_null(strstr(said, "no time stamps, the times of their arrival are taken"));
+    assert_null(strstr(said, "time stamps")); // the next image may have one
     assert_said("the.bag: 1 messages are not what their topic says");
     // all of one stamp: the recorder's time and then the place decide which is kept
     id = add_topic("/z/depth", "sensor_msgs/msg/Image");
