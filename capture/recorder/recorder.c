@@ -24,7 +24,7 @@
 #include "proto/clock.h"
 #include "proto/rig_fusion.h"
 
-#define SLOTS_PER_FRAME 3 // itself, pose and tf
+#define SLOTS_PER_FRAME 2 // itself and its pose
 // The rig's messages: with one frame of a camera may come those of all that waited for it. Of
 // another one's next frame is none read before as many have room again.
 #define RIG_ROOM        (RIG_MAX_AHEAD + RIG_MAX_CAMERAS)
