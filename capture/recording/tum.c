@@ -251,7 +251,10 @@ static long tum_ground_truth(const void *state, struct stamped_pose **out)
     if (err)
         return err;
     *out = truth.poses; // malloc'ed by trajectory_parse_tum, handed on
-    return (long)truth.n_poses;
+    truth.poses = NULL;
+    const long n = (long)truth.n_poses;
+    trajectory_free(&truth);
+    return n;
 }
 
 const struct capture_driver capture_driver_tum = {

@@ -118,7 +118,8 @@ static void tum_ground_truth_is_offered(void **state)
 {
     (void)state;
     write_tum("1 depth/a.png\n2 depth/b.png\n");
-    scratch_write_text(&scratch, "groundtruth.txt", "# x\n1 1 2 3 0 0 0 1\n2 1 2 4 0 0 0 1\n");
+    scratch_write_text(&scratch, "groundtruth.txt",
+                       "# x\n1 1 2 3 0 0 0 1\n# map epoch 1\n2 1 2 4 0 0 0 1\n");
     struct capture_settings settings = settings_of("tum");
     struct capture *capture;
     assert_int_equal(capture_open(&capture, &settings), 0);
