@@ -353,7 +353,7 @@ int bag_decode(struct bag *bag, const void *message, size_t n_bytes, uint16_t *o
         return -EBADMSG;
     const int err = ros_depth_decode(bag->decoder, &image, depth->width_px, depth->height_px,
                                      &bag->units, out_pixels, out_reason);
-    if (err && !bag->is_live && !ros_depth_look(&image, &format, &w, &h))
+    if (err && !ros_depth_look(&image, &format, &w, &h))
         *out_reason = NULL; // counted as the file was read
     return err;
 }

@@ -149,7 +149,8 @@ __attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_
                                                         const void *data, size_t n_bytes);
 
 // The driver's `stamp`; and its `decode` once the container has the bytes of the message:
-// ros_depth_decode's contract, also of *out_reason.
+// ros_depth_decode's contract, but that *out_reason is NULL also of an image that bag_choose has
+// told of: one that is no depth, or whose head cannot be read.
 void bag_stamp(const struct bag *bag, uint64_t i, int64_t *out_time_ns, uint64_t *out_index);
 size_t bag_part(const struct bag *bag, uint64_t i);
 struct bag_place bag_place(const struct bag *bag, uint64_t i);
