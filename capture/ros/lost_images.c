@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ros/lost_images.h"
 
-#define SMOOTHING 128 // a busy publisher is late, and then early
+#define SMOOTHING     128 // a busy publisher is late, and then early
+#define PAUSE_PERIODS 4   // longer it is a pause; twice in a row a slower rate
 
 void ros_lost_images_look(struct ros_lost_images *lost, int64_t now_ns)
 {
@@ -35,13 +36,22 @@ uint64_t ros_lost_images_end(struct ros_lost_images *lost)
     return n;
 }
 
+static void learn_period(struct ros_lost_images *lost, int64_t step_ns)
+{
+    const bool was_pause = lost->is_pause;
+    lost->is_pause = lost->n_steps > 0 && step_ns > PAUSE_PERIODS * lost->period_ns;
+    if (lost->is_pause && !was_pause)
+        return;
+    lost->n_steps += lost->n_steps < SMOOTHING;
+    lost->period_ns += (step_ns - lost->period_ns) / lost->n_steps;
+}
+
 uint64_t ros_lost_images_judge(struct ros_lost_images *lost, int64_t sent_ns, int64_t now_ns)
 {
     const int64_t step_ns = lost->sent_ns ? sent_ns - lost->sent_ns : 0;
     uint64_t n = 0;
     if (lost->caught_up_ns == 0 && step_ns > 0) {
-        lost->n_steps += lost->n_steps < SMOOTHING;
-        lost->period_ns += (step_ns - lost->period_ns) / lost->n_steps;
+        learn_period(lost, step_ns);
     } else if (now_ns < lost->caught_up_ns) {
         lost->n_since++;
     } else if (lost->caught_up_ns != 0) {

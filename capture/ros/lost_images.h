@@ -6,6 +6,7 @@
 #ifndef POSED_CAPTURE_ROS_LOST_IMAGES_H
 #define POSED_CAPTURE_ROS_LOST_IMAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Nobody looked for images for longer than this, which is more than a look may wait for one.
@@ -24,8 +25,9 @@ struct ros_lost_images {  // begins as all zero
     int64_t before_ns;    // when the last image before it was sent,
     int64_t n_since;      // and how many came since
     int64_t sent_ns;      // when the newest image was sent, by its publisher's clock; 0: none
-    int64_t period_ns;    // mean between these times; 0: not known
+    int64_t period_ns;    // mean between these times, without pauses; 0: not known
     int64_t n_steps;      // that it is the mean of
+    bool is_pause;        // the newest step was too long for it
 };
 
 // Each time that it is looked whether images have come, before they are judged (CLOCK_MONOTONIC).

@@ -49,6 +49,29 @@ static void a_history_that_overflows(void **state)
         assert_int_equal(image(k, PERIOD), 0);
 }
 
+// A pause says nothing of the rate; another rate does.
+static void pauses_before(void **state)
+{
+    (void)state;
+    int64_t k = 20;
+    for (int i = 0; i < 3; i++) { // of 60 s
+        for (int64_t passed_ns = 0; passed_ns < 1200 * PERIOD; passed_ns += 200 * MS) {
+            now_ns += 200 * MS;
+            ros_lost_images_look(&lost, now_ns);
+        }
+        k += 1200;
+        for (int n = 0; n < 40; n++)
+            assert_int_equal(image(k++, PERIOD), 0);
+    }
+    assert_int_equal(image(k += 14, 1500 * MS), 0);
+    assert_int_equal(image(++k, 0), 0);
+    assert_int_equal(ros_lost_images_end(&lost), 14);
+    for (int i = 0; i < 300; i++) // a fifth of the rate
+        assert_int_equal(image(k += 5, 5 * PERIOD), 0);
+    assert_int_equal(image(k += 5, 1500 * MS), 0);
+    assert_int_equal(ros_lost_images_end(&lost), 0);
+}
+
 static void a_publisher_that_ends_then(void **state)
 {
     (void)state;
@@ -85,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_history_that_overflows, begin),
+        cmocka_unit_test_setup(pauses_before, begin),
         cmocka_unit_test_setup(a_publisher_that_ends_then, begin),
         cmocka_unit_test_setup(what_was_kept_is_not_lost, begin),
         cmocka_unit_test_setup(pauses_of_the_publisher, begin),
