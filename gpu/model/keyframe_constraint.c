@@ -212,10 +212,13 @@ static bool inform(struct link *link, const double h[36], double scale)
     return solve6_invert(covariance, 0, link->information);
 }
 
-void link_chain(struct link *link, const struct se3 *T_j_i)
+void link_chain(struct link *link, const struct se3 *T_j_i, double way, uint32_t steps)
 {
-    double m2, rad2;
+    double m2, rad2, step_m2, step_rad2;
     systematic(link_motion(T_j_i), &m2, &rad2);
+    systematic(way / steps, &step_m2, &step_rad2);
+    m2 = fmax(m2, steps * step_m2);
+    rad2 = fmax(rad2, steps * step_rad2);
     *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
     for (int i = 0; i < 3; i++) {
         link->information[7 * i] = CHAIN_BELIEVED * CHAIN_BELIEVED / m2;

@@ -65,8 +65,10 @@ __attribute__((warn_unused_result)) int link_measure(struct link_maker *maker,
 
 // The link of a keyframe to the one before it, as the tracker has it: T_j_i, worth what the motion
 // says. The tracker went there in smaller steps at full resolution, and is believed four times as
-// well as a measured link of that motion.
-void link_chain(struct link *link, const struct se3 *T_j_i);
+// well as a measured link of that motion. Where it came there by a detour, as over keyframes that
+// went, it is worth no more than the `steps` (1 or more) of that `way` (link_motion, summed), each
+// erring by itself.
+void link_chain(struct link *link, const struct se3 *T_j_i, double way, uint32_t steps);
 
 // The link of two cameras on one body, by where they sit and how the body moved between the two
 // images: `motion` (link_motion), believed as a chain's is, beside what posectl rig calibrate errs

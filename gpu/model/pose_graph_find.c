@@ -167,7 +167,7 @@ void graph_link_found(struct graph *g)
         return;
     const struct se3 T_new_found = se3_between(&g->keyframes[j].T_odom_camera, &g->T_odom_found);
     struct link tracked;
-    link_chain(&tracked, &T_new_found);
+    link_chain(&tracked, &T_new_found, link_motion(&T_new_found), 1);
     graph_lead_on(&e.link, &tracked);
     e.j = j;
     e.span = g->arrival[j] - g->arrival[e.i];

@@ -84,7 +84,7 @@ static void mend_chain(const struct graph_part *part, struct edge *e)
     const struct se3 own = se3_between(&k[e->j].T_odom_camera, &k[e->i].T_odom_camera);
     const struct se3 apart = se3_between(&T_j_i, &own);
     if (link_motion(&apart) > JUMP + JUMP_SHARE * link_motion(&moved))
-        link_chain(&e->link, &T_j_i);
+        link_chain(&e->link, &T_j_i, link_motion(&T_j_i), 1);
 }
 
 // A part's edges, worth `times` what they say; index: where its keyframes stand.

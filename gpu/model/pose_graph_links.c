@@ -234,7 +234,7 @@ static int link_chained(struct graph *g)
         return 0;
     }
     struct se3 T_j_i = se3_between(&to->T_odom_camera, &from->T_odom_camera);
-    link_chain(&e->link, &T_j_i);
+    link_chain(&e->link, &T_j_i, graph_way(g, i, j), e->span);
     if (!g->field_per_m)
         return 0;
     const struct align_image *image = g->images[i];

@@ -77,6 +77,12 @@ struct graph {
     int64_t found_ns;
 };
 
+// How far the camera walked from keyframe i to j [m + rad], as tracked, over those that went, too.
+static inline double graph_way(const struct graph *g, uint32_t i, uint32_t j)
+{
+    return g->keyframes[j].walked - g->keyframes[i].walked;
+}
+
 // Whether the camera's own error is out of the images.
 static inline bool graph_is_mended(const struct graph *g)
 {

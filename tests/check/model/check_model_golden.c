@@ -287,7 +287,7 @@ static void links(void)
         golden_numbers("information", found[k].information, 36, COUNT_SHARE);
         golden_count("good", found[k].good);
     }
-    link_chain(&chain, &found[0].T_j_i);
+    link_chain(&chain, &found[0].T_j_i, link_motion(&found[0].T_j_i), 1);
     golden_numbers("chain", chain.information, 36, SHARE);
     for (uint32_t k = 0; k < 4; k++)
         align_image_destroy(&images[k]);

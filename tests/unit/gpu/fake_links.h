@@ -39,9 +39,11 @@ static double fake_overlaps[FAKE_KEYFRAMES];        // of each with the newest
 static double fake_overlap_doubt_m[FAKE_KEYFRAMES]; // as asked for
 static uint32_t fake_overlap_image;
 static struct se3 fake_overlap_T[FAKE_KEYFRAMES];
-static double fake_conflict;    // of any two
-static double fake_chain_worth; // information of each direction of a step
-static double fake_tie_motion;  // of the last tie
+static double fake_conflict;      // of any two
+static double fake_chain_worth;   // information of each direction of a step
+static bool fake_detour_tells;    // which is less by the square of its way over its motion
+static uint32_t fake_chain_steps; // of the last chain
+static double fake_tie_motion;    // of the last tie
 
 // What was looked for again, and what is found.
 static struct revisit_place fake_places[REVISIT_PLACES];
@@ -105,11 +107,13 @@ double link_motion(const struct se3 *T)
     return hypot(hypot(T->t_m[0], T->t_m[1]), T->t_m[2]) + se3_angle(T);
 }
 
-void link_chain(struct link *link, const struct se3 *T_j_i)
+void link_chain(struct link *link, const struct se3 *T_j_i, double way, uint32_t steps)
 {
+    const double detour = fake_detour_tells ? fmax(1, way / link_motion(T_j_i)) : 1;
+    fake_chain_steps = steps;
     *link = (struct link){.T_j_i = *T_j_i, .overlap = 1, .good = true};
     for (int i = 0; i < 36; i += 7)
-        link->information[i] = fake_chain_worth;
+        link->information[i] = fake_chain_worth / (detour * detour);
 }
 
 void link_tie(struct link *link, const struct se3 *T_j_i, double motion)
@@ -174,6 +178,7 @@ static void fake_reset(void)
     fake_is_found = fake_agrees = false;
     fake_conflict = 0;
     fake_chain_worth = 1e4;
+    fake_detour_tells = false;
     for (int i = 0; i < FAKE_KEYFRAMES; i++)
         fake_overlaps[i] = 0.9;
 }
@@ -231,7 +236,7 @@ static inline struct edge *fake_edge(struct graph *g, uint32_t i, uint32_t j, bo
         se3_between(&g->keyframes[j].T_odom_camera, &g->keyframes[i].T_odom_camera);
     *e = (struct edge){.i = i, .j = j, .span = g->arrival[j] - g->arrival[i], .chain = chain};
     e->news = 1;
-    link_chain(&e->link, &T_j_i);
+    link_chain(&e->link, &T_j_i, link_motion(&T_j_i), 1);
     e->link.rms_m = 0.002;
     return e;
 }

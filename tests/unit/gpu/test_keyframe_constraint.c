@@ -267,8 +267,15 @@ static void what_a_link_is_worth(void **state)
             const struct link link = measured(&T, 0);
             near(link_motion(&T), motion);
             struct link chain;
-            link_chain(&chain, &T);
+            link_chain(&chain, &T, motion, 1);
             assert_true(chain.good && chain.overlap == 1 && chain.T_j_i.t_m[0] == T.t_m[0]);
+            // Over many steps, straight and by a detour of as many.
+            struct link straight, detour;
+            link_chain(&straight, &T, motion, 5);
+            link_chain(&detour, &T, 2, 20);
+            assert_memory_equal(straight.T_j_i.t_m, T.t_m, sizeof T.t_m);
+            const double detour_m = fmax(std_m, sqrt(20) * 0.011);
+            const double detour_rad = fmax(std_rad, sqrt(20) * 0.0077);
             struct link tie;
             link_tie(&tie, &chain.T_j_i, 0.04 + motion);
             assert_true(tie.good && tie.overlap == 1 && tie.T_j_i.t_m[0] == T.t_m[0]);
@@ -287,6 +294,9 @@ static void what_a_link_is_worth(void **state)
                         (40 * scale * scale + 0.8 * times) / held[axis] + 0.2 * systematic;
                     near(link.information[k], 1 / variance);
                     near(chain.information[k], 16 / systematic);
+                    near(detour.information[k], 16 / pow(axis < 3 ? detour_m : detour_rad, 2));
+                    if (motion > 0) // five steps that are none err by their floor
+                        near(straight.information[k], 16 / systematic);
                 } else {
                     assert_true(fabs(link.information[k]) < 1e-6);
                     assert_true(chain.information[k] == 0);

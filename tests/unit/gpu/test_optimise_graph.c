@@ -225,6 +225,32 @@ static void what_holds_a_loop_is_kept(void **state)
     graph_destroy(&g);
 }
 
+// Neighbours whose chain goes over keyframes that went are known as well as the way that was walked
+// between them, however near to each other they stand.
+static void a_detour_is_no_short_step(void **state)
+{
+    (void)state;
+    struct graph *g = line(N);
+    struct optimise_report report;
+    for (uint32_t i = 0; i < N; i++) {
+        g->keyframes[i].walked = 0.1 * i + (i >= 3 ? 0.9 : 0);
+        g->arrival[i] = i + (i >= 3 ? 9 : 0);
+    }
+    fake_detour_tells = true;
+    assert_int_equal(optimise(g, &go_on, NULL, &report), 0);
+    for (uint32_t i = 0; i + 1 < N; i++) {
+        const struct edge *chain = graph_find_edge(g, g->n_edges, i, i + 1);
+        assert_int_equal(chain->span, i == 2 ? 10 : 1);
+        assert_true(fabs(chain->link.information[0] - (i == 2 ? 1e2 : 1e4)) < 1e-6);
+    }
+    g->n = 4; // the detour's end comes last
+    g->n_edges = 0;
+    assert_int_equal(graph_link_again(g), 0);
+    assert_int_equal(fake_chain_steps, 10);
+    g->n = N;
+    graph_destroy(&g);
+}
+
 // What a camera was found by after a loss holds what came then: it is kept, as an edge of its own,
 // as the chain, or as what was measured anew between the two.
 static void what_found_a_camera_is_kept(void **state)
@@ -459,6 +485,7 @@ int main(void)
         cmocka_unit_test(wrong_poses_fit_links_that_err_alike),
         cmocka_unit_test(the_one_that_moved_most_is_told),
         cmocka_unit_test(what_holds_a_loop_is_kept),
+        cmocka_unit_test(a_detour_is_no_short_step),
         cmocka_unit_test(what_found_a_camera_is_kept),
         cmocka_unit_test(it_ends_early),
         cmocka_unit_test(what_cannot_be_solved_for_is_an_error),
