@@ -40,7 +40,8 @@ static void set_ways(struct graph *g)
             if (edge->lost || (edge->i != at && edge->j != at))
                 continue;
             uint32_t other = edge->i == at ? edge->j : edge->i;
-            double way = g->way[at] + link_motion(&edge->link.T_j_i) + (edge->chain ? 0 : LINK_WAY);
+            const double measured = LINK_WAY + link_motion(&edge->link.T_j_i);
+            double way = g->way[at] + (edge->chain ? graph_way(g, edge) : measured);
             if (edge->find)
                 way += edge->link.doubt_m / DOUBT_SHARE;
             g->way[other] = fmin(g->way[other], way);
@@ -233,8 +234,9 @@ static int link_chained(struct graph *g)
             e->link.information[k] = 1.0 / (LOST_STD * LOST_STD);
         return 0;
     }
-    struct se3 T_j_i = se3_between(&to->T_odom_camera, &from->T_odom_camera);
-    link_chain(&e->link, &T_j_i, graph_way(g, i, j), e->span);
+    const struct se3 T_j_i = se3_between(&to->T_odom_camera, &from->T_odom_camera);
+    e->link.T_j_i = T_j_i;
+    link_chain(&e->link, &T_j_i, graph_way(g, e), e->span);
     if (!g->field_per_m)
         return 0;
     const struct align_image *image = g->images[i];

@@ -77,10 +77,12 @@ struct graph {
     int64_t found_ns;
 };
 
-// How far the camera walked from keyframe i to j [m + rad], as tracked, over those that went, too.
-static inline double graph_way(const struct graph *g, uint32_t i, uint32_t j)
+// The way along a chain's edge [m + rad], over keyframes that went as the tracker walked it.
+static inline double graph_way(const struct graph *g, const struct edge *e)
 {
-    return g->keyframes[j].walked - g->keyframes[i].walked;
+    const double motion = link_motion(&e->link.T_j_i);
+    const double walked = g->keyframes[e->j].walked - g->keyframes[e->i].walked;
+    return e->span > 1 && walked > motion ? walked : motion;
 }
 
 // Whether the camera's own error is out of the images.

@@ -190,6 +190,25 @@ static void a_link_is_a_short_cut(void **state)
     graph_destroy(&g);
 }
 
+// Over keyframes that went the chain's way is as it was walked, however near its ends stand to each
+// other: what lies behind a long one is in doubt.
+static void a_detour_is_walked(void **state)
+{
+    (void)state;
+    static const double x_m[5] = {0, 0.1, 0.2, 0.3, 0.4};
+    for (int went = 0; went < 2; went++) {
+        struct graph *g = row(x_m, 5, 5);
+        g->edges[1].span = went ? 9 : 1; // from 1 to 2
+        for (uint32_t i = 2; i < 5; i++)
+            g->keyframes[i].walked += went ? 5 : 0;
+        assert_int_equal(graph_link_newest(g), 0);
+        for (uint32_t i = 0; i < 5; i++)
+            assert_true(fabs(g->way[i] - 0.1 * (4 - i) - (went && i < 2 ? 5 : 0)) < 1e-12);
+        assert_true(is_linked(2) && is_linked(1) == !went && is_linked(0) == !went);
+        graph_destroy(&g);
+    }
+}
+
 static void the_usual_residual(void **state)
 {
     (void)state;
@@ -425,6 +444,7 @@ int main(void)
         cmocka_unit_test(the_rims_alone_are_no_link),
         cmocka_unit_test(what_is_in_doubt_is_no_link),
         cmocka_unit_test(a_link_is_a_short_cut),
+        cmocka_unit_test(a_detour_is_walked),
         cmocka_unit_test(the_usual_residual),
         cmocka_unit_test(old_places_in_reach),
         cmocka_unit_test(places_stand_apart),
