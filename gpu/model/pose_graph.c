@@ -303,7 +303,7 @@ static double strain(struct graph *g, uint32_t i, uint32_t j)
         if (!e->chain || e->lost || e->i < i || e->j > j)
             continue;
         struct link usual;
-        link_chain(&usual, &e->link.T_j_i, link_motion(&e->link.T_j_i), 1);
+        link_chain(&usual, &e->link.T_j_i, graph_way(g, e), 1);
         residual_of(g, e, x);
         sum += chi2_of(usual.information, x);
     }

@@ -101,11 +101,13 @@ static void links_pull_as_their_weights_say(void **state)
             }
 }
 
-// Twelve steps of half a metre; the newest two find themselves off_m farther on, seen from the
-// first. Returns whether the loop stays, and where the newest lies then.
-static bool loop_stays(double off_m, double worth, double *out_moved_m)
+// Twelve steps of half a metre, each but the last `detour` times as long as walked, over as many
+// keyframes that went; the newest two find themselves off_m farther on, seen from the first.
+// Returns whether the loop stays, and where the newest lies then.
+static bool loop_stays_over(uint32_t detour, double off_m, double worth, double *out_moved_m)
 {
     struct graph *g = fake_graph(64, 5);
+    fake_detour_tells = true;
     for (int i = 0; i < FAKE_KEYFRAMES; i++)
         fake_overlaps[i] = 0;
     for (uint32_t i = 0; i <= 12; i++) {
@@ -114,7 +116,10 @@ static bool loop_stays(double off_m, double worth, double *out_moved_m)
         fake_revisit = (struct revisit){.at = 0};
         fake_revisit.link.T_j_i = fake_pose(-0.5 * i - off_m * i / 12, 0, 0, 0);
         set_worth(&fake_revisit.link, i == 11 ? 1e-9 : worth);
+        for (uint32_t k = 0; k + 1 < i; k++)
+            graph_find_edge(g, g->n_edges, k, k + 1)->span = detour;
         add(g, 0.5 * i);
+        g->keyframes[i].walked = 0.5 * detour * i;
     }
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n_edges; k++) {
@@ -125,6 +130,11 @@ static bool loop_stays(double off_m, double worth, double *out_moved_m)
     *out_moved_m = newest_m(g) - 6;
     graph_destroy(&g);
     return n == 2;
+}
+
+static bool loop_stays(double off_m, double worth, double *out_moved_m)
+{
+    return loop_stays_over(1, off_m, worth, out_moved_m);
 }
 
 // Three sigmas of two degrees of freedom a step: what is surer of itself than the chain bends it
@@ -139,6 +149,20 @@ static void a_loop_may_strain_the_chain(void **state)
         assert_true(fabs(moved_m - side * INSIDE * limit_m) < 1e-6);
         assert_false(loop_stays(side * OUTSIDE * limit_m, 1e12, &moved_m));
         assert_true(fabs(moved_m) < 1e-6); // as it was
+    }
+}
+
+// A chain over keyframes that went errs as the way that was walked, however near its ends stand to
+// each other. Each is bent alike here, and the last one went straight.
+static void over_detours_it_may_be_strained_more(void **state)
+{
+    (void)state;
+    for (uint32_t detour = 2; detour <= 4; detour++) {
+        const double limit_m = 12 * sqrt(18 / 1e4 * 12 / (11.0 / (detour * detour) + 1));
+        double moved_m;
+        assert_true(loop_stays_over(detour, INSIDE * limit_m, 1e12, &moved_m));
+        assert_true(fabs(moved_m - INSIDE * limit_m) < 1e-6);
+        assert_false(loop_stays_over(detour, OUTSIDE * limit_m, 1e12, &moved_m));
     }
 }
 
@@ -496,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_pull_as_their_weights_say),
         cmocka_unit_test(a_loop_may_strain_the_chain),
+        cmocka_unit_test(over_detours_it_may_be_strained_more),
         cmocka_unit_test(a_loop_that_does_not_close_is_wrong),
         cmocka_unit_test(a_link_beside_a_loop_counts_as_one),
         cmocka_unit_test(what_cannot_be_solved_changes_nothing),
