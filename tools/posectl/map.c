@@ -100,11 +100,12 @@ static void print_found(const posed_Status *s)
 static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
 {
     enum posectl_exit result = POSECTL_OK;
-    uint32_t epoch_before = 0;
+    struct map_found_before before = {0};
     if (until_found_s > 0) {
         request->which_what = posed_Request_get_status_tag;
         result = posectl_request(ctl, request, &reply);
-        epoch_before = reply.what.get_status.map_epoch;
+        before = (struct map_found_before){reply.what.get_status.map_epoch,
+                                           reply.what.get_status.searching_frames};
     }
     if (result)
         return result;
@@ -125,7 +126,7 @@ static enum posectl_exit load(const struct posectl *ctl, posed_Request *request)
         fflush(stdout);
     }
     if (until_found_s > 0)
-        result = map_found_wait(ctl, epoch_before, until_found_s, &reply, &status);
+        result = map_found_wait(ctl, &before, until_found_s, &reply, &status);
     if (ctl->json)
         posectl_print_json(stdout,
                            json_pack("{s:s, s:I, s:I, s:I, s:o*}", "name", name, "next_seq",

@@ -28,12 +28,11 @@ static void show(const posed_Status *s, uint64_t n_before)
     progress_show(-1, text);
 }
 
-enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_before, double seconds,
-                                 posed_Reply *reply, posed_Status *out_status)
+enum posectl_exit map_found_wait(const struct posectl *ctl, const struct map_found_before *before,
+                                 double seconds, posed_Reply *reply, posed_Status *out_status)
 {
     const struct timespec pause = {0, ASK_EVERY_NS};
     const int64_t until_ns = clock_monotonic_ns() + (int64_t)(seconds * 1e9);
-    uint64_t n_before = 0; // frames that were searched with before the load
     uint32_t epoch = 0;
     bool has_begun = false;
     for (;;) {
@@ -45,13 +44,13 @@ enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_befor
             progress_end();
             return result;
         }
-        if (!has_begun) {
-            n_before = s->searching_frames;
+        if (!has_begun)
             epoch = s->map_epoch;
-        }
         // Of the frames before there is nothing to be told. The state and its epoch are of the same
-        // frame; captured_frames is not, and counts images that were left out.
-        has_begun = has_begun || s->map_epoch != epoch_before;
+        // frame; captured_frames is not, and counts images that were left out. Another epoch may
+        // have begun while the file was read, in which nothing was looked for.
+        has_begun = has_begun ||
+                    (s->map_epoch != before->epoch && s->searching_frames > before->n_searched);
         if (has_begun && is_found(s)) {
             progress_end();
             *out_status = *s;
@@ -65,11 +64,11 @@ enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_befor
             posectl_complain("not found within %g s, with %" PRIu64
                              " frames%s: move the camera to where the map was made; it is looked "
                              "for on and on (posectl status), until posectl reset begins a new one",
-                             seconds, s->searching_frames - n_before,
+                             seconds, s->searching_frames - before->n_searched,
                              s->paused ? ", and the recording is paused" : "");
             return POSECTL_FAILED;
         }
-        show(s, n_before);
+        show(s, before->n_searched);
         nanosleep(&pause, NULL);
     }
 }

@@ -5,11 +5,16 @@
 
 #include "tools/posectl/posectl.h"
 
-// Asks for the status until it is found or `seconds` have passed. epoch_before: the map epoch of
-// the status before the load, which began another one. On a terminal it shows meanwhile what is
-// waited for. Returns POSECTL_OK with *out_status, which has map_from_odom, or with the reason on
-// stderr POSECTL_FAILED: it was not found, or a new map was begun.
-enum posectl_exit map_found_wait(const struct posectl *ctl, uint32_t epoch_before, double seconds,
-                                 posed_Reply *reply, posed_Status *out_status);
+// Of the status before the load.
+struct map_found_before {
+    uint32_t epoch; // the load began another one
+    uint64_t n_searched;
+};
+
+// Asks for the status until it is found or `seconds` have passed. On a terminal it shows meanwhile
+// what is waited for. Returns POSECTL_OK with *out_status, which has map_from_odom, or with the
+// reason on stderr POSECTL_FAILED: it was not found, or a new map was begun.
+enum posectl_exit map_found_wait(const struct posectl *ctl, const struct map_found_before *before,
+                                 double seconds, posed_Reply *reply, posed_Status *out_status);
 
 #endif

@@ -13,6 +13,7 @@
 
 static const posed_Status *answers;
 static unsigned n_answers, n_asked;
+static const uint64_t n_before = 7; // frames that another map was searched with
 
 enum posectl_exit posectl_request(const struct posectl *ctl, const posed_Request *request,
                                   posed_Reply *out)
@@ -37,7 +38,7 @@ static enum posectl_exit wait_for(const posed_Status *given, unsigned n, posed_S
     answers = given;
     n_answers = n;
     n_asked = 0;
-    return map_found_wait(&ctl, 4, 60, &reply, out);
+    return map_found_wait(&ctl, &(struct map_found_before){4, n_before}, 60, &reply, out);
 }
 
 static posed_Status tracking(uint32_t map_epoch, uint64_t captured_frames, double x_m)
@@ -54,7 +55,7 @@ static posed_Status searching(uint32_t map_epoch, uint64_t captured_frames)
     return (posed_Status){.state = posed_State_STATE_SEARCHING,
                           .map_epoch = map_epoch,
                           .captured_frames = captured_frames,
-                          .searching_frames = 1};
+                          .searching_frames = n_before + 1};
 }
 
 // The map before it knew where the camera is. Images that are left out count as captured, and a
@@ -69,11 +70,24 @@ static void frames_before_the_load_are_not_found(void **state)
     assert_true(out.map_from_odom.position.x == 2);
 }
 
+// A reset just before begins an epoch of its own, with frames of it as the file is read: nothing
+// has been looked for in the loaded map by then.
+static void an_epoch_between_is_not_the_loads(void **state)
+{
+    (void)state;
+    const posed_Status given[] = {tracking(5, 1001, 0), searching(6, 1002), tracking(6, 1003, 2)};
+    posed_Status out;
+    assert_int_equal(wait_for(given, 3, &out), POSECTL_OK);
+    assert_int_equal(n_asked, 3);
+    assert_true(out.map_from_odom.position.x == 2);
+}
+
 static void the_first_frame_may_be_found(void **state)
 {
     (void)state;
-    const posed_Status given[] = {tracking(5, 1, 2)};
+    posed_Status given[] = {tracking(5, 1, 2)};
     posed_Status out;
+    given[0].searching_frames = n_before + 1; // with which it was found between two questions
     assert_int_equal(wait_for(given, 1, &out), POSECTL_OK);
 }
 
@@ -89,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_before_the_load_are_not_found),
+        cmocka_unit_test(an_epoch_between_is_not_the_loads),
         cmocka_unit_test(the_first_frame_may_be_found),
         cmocka_unit_test(another_epoch_is_another_map),
     };
