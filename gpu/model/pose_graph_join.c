@@ -73,9 +73,10 @@ static struct se3 by_body(const struct graph_part *part, uint32_t i, uint32_t j)
     return se3_between(&at_j, &at_i);
 }
 
-// A chain over which the camera came elsewhere in its own odometry, and nobody knows why: the
-// body's takes its place. Not where the camera was found by a keyframe, as was measured: to chain
-// it so would hold it where the body's odometry drifted to. Other cameras' ties tell of that way.
+// A chain over which the camera came elsewhere in its own odometry, farther than it drifts on the
+// way that it walked, and nobody knows why: the body's takes its place. Not where the camera was
+// found by a keyframe, as was measured: to chain it so would hold it where the body's odometry
+// drifted to. Other cameras' ties tell of that way.
 static void mend_chain(const struct graph_part *part, struct edge *e)
 {
     const struct graph_keyframe *k = part->graph->keyframes;
@@ -83,8 +84,9 @@ static void mend_chain(const struct graph_part *part, struct edge *e)
     const struct se3 T_j_i = by_body(part, e->i, e->j);
     const struct se3 own = se3_between(&k[e->j].T_odom_camera, &k[e->i].T_odom_camera);
     const struct se3 apart = se3_between(&T_j_i, &own);
-    if (link_motion(&apart) > JUMP + JUMP_SHARE * link_motion(&moved))
-        link_chain(&e->link, &T_j_i, link_motion(&T_j_i), 1);
+    const double way = e->span > 1 ? graph_way(part->graph, e) : 0; // over keyframes that went
+    if (link_motion(&apart) > JUMP + JUMP_SHARE * fmax(way, link_motion(&moved)))
+        link_chain(&e->link, &T_j_i, way, e->span);
 }
 
 // A part's edges, worth `times` what they say; index: where its keyframes stand.

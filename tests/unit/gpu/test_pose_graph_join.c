@@ -353,6 +353,43 @@ static void a_jump_is_no_chain(void **state)
         }
 }
 
+// Over keyframes that went a camera and the body drift apart by the way that was walked, however
+// near to each other its ends stand: that is no jump. What jumps farther is worth the steps of that
+// way, and no short one.
+static void a_detour_is_no_jump(void **state)
+{
+    (void)state;
+    const struct se3 place = se3_identity();
+    for (int far = 0; far < 2; far++) {
+        struct camera a;
+        struct graph *joined;
+        make(&a, &place, 0, 0);
+        struct graph_keyframe *k = a.graph->keyframes;
+        struct se3 apart = se3_identity();
+        apart.t_m[2] = 0.03 + 0.12 * 5 + (far ? 1e-6 : -1e-6);
+        for (uint32_t i = 6; i < N; i++)
+            k[i].walked = k[5].walked + 5;
+        k[6].T_odom_camera = se3_compose(&k[6].T_odom_camera, &apart);
+        struct edge *chain = &a.graph->edges[5];
+        chain->link.T_j_i = se3_between(&k[6].T_odom_camera, &k[5].T_odom_camera);
+        chain->span = 9;
+        cut(&a, 7);
+        const double worth = chain->link.information[0];
+        fake_detour_tells = true;
+        const struct graph_part part = part_of(&a, 0);
+        assert_int_equal(graph_join(&joined, &part, 1, &fake_quiet), 0);
+        const struct edge *e = graph_find_edge(joined, joined->n_edges, 5, 6);
+        const double detour = far ? 5 / link_motion(&e->link.T_j_i) : 1;
+        const struct se3 by_body = se3_between(&a.T_odom_body[6], &a.T_odom_body[5]);
+        assert_same_pose(&e->link.T_j_i, far ? &by_body : &chain->link.T_j_i);
+        assert_true(fabs(e->link.information[0] * detour * detour / worth - 1) < 1e-9);
+        assert_true(!far || fake_chain_steps == 9);
+        graph_destroy(&joined);
+        cut(&a, N);
+        graph_destroy(&a.graph);
+    }
+}
+
 // A camera that was lost and found by a keyframe, the one before the loss or an older one, is where
 // that was measured, however far the body's odometry has drifted since and its own one jumps.
 static void a_find_is_kept(void **state)
@@ -482,6 +519,7 @@ int main(void)
         cmocka_unit_test(wrong_links_make_no_camera_worse),
         cmocka_unit_test(beside_a_loop_by_its_own_keyframes),
         cmocka_unit_test(a_jump_is_no_chain),
+        cmocka_unit_test(a_detour_is_no_jump),
         cmocka_unit_test(a_find_is_kept),
         cmocka_unit_test(cameras_are_tied_without_the_first),
         cmocka_unit_test(nothing_beside_is_tied_once),
