@@ -96,6 +96,7 @@ static void add_edge(struct graph *g, uint32_t i, uint32_t j, const struct link 
         return;
     g->edges[g->n_edges++] = (struct edge){
         .i = i, .j = j, .span = span, .link = *link, .news = news, .loop = loop, .fresh = loop};
+    g->edges[g->n_edges - 1].link.doubt_m = 0; // it was measured
     g->keyframes[j].n_links++;
 }
 

@@ -190,6 +190,28 @@ static void a_link_is_a_short_cut(void **state)
     graph_destroy(&g);
 }
 
+// Within what doubt a link was sought is nothing that it says, also where a camera's find is handed
+// on to it: the way over it is that of any link.
+static void what_was_measured_is_in_no_doubt(void **state)
+{
+    (void)state;
+    static const double x_m[6] = {0, 0.5, 1, 1.5, 2, 2.1};
+    struct graph *g = row(x_m, 6, 5);
+    g->n = 5;
+    g->n_edges = 3;
+    for (int i = 0; i < FAKE_KEYFRAMES; i++)
+        fake_overlaps[i] = i == 1 ? 0.9 : 0;
+    assert_int_equal(graph_link_newest(g), 0);
+    assert_true(fabs(fake_asked[0].link.doubt_m - 0.06 * 1.5) < 1e-12);
+    graph_find_edge(g, g->n_edges, 1, 4)->find = true;
+    graph_find_edge(g, g->n_edges, 3, 4)->lost = true;
+    g->n = 6;
+    assert_int_equal(graph_link_newest(g), 0);
+    const double motion = 0.1 + link_motion(&graph_find_edge(g, g->n_edges, 1, 4)->link.T_j_i);
+    assert_true(fabs(g->way[1] - motion - 0.02) < 1e-12);
+    graph_destroy(&g);
+}
+
 // Over keyframes that went the chain's way is as it was walked, however near its ends stand to each
 // other: what lies behind a long one is in doubt.
 static void a_detour_is_walked(void **state)
@@ -444,6 +466,7 @@ int main(void)
         cmocka_unit_test(the_rims_alone_are_no_link),
         cmocka_unit_test(what_is_in_doubt_is_no_link),
         cmocka_unit_test(a_link_is_a_short_cut),
+        cmocka_unit_test(what_was_measured_is_in_no_doubt),
         cmocka_unit_test(a_detour_is_walked),
         cmocka_unit_test(the_usual_residual),
         cmocka_unit_test(old_places_in_reach),
