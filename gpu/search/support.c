@@ -378,11 +378,11 @@ float search_support_gap_m(const struct search_support *support, const struct se
     if (!(highest > 0)) // below it
         return INFINITY;
     if (is_there(support, object, image, c, lowest, gaps_m[lowest]))
-        return gaps_m[lowest];
+        return fmaxf(gaps_m[lowest], -highest);
     for (uint32_t i = 0; i < object->n_corners; i++)
         if (gaps_m[i] < through && is_there(support, object, image, c, i, gaps_m[i]))
             through = gaps_m[i];
-    return through < 0 ? through : INFINITY;
+    return through < 0 ? fmaxf(through, -highest) : INFINITY;
 }
 
 // As in tools/bench/MEASURED.md: of right answers 5 in 100 reach through, of wrong ones 54. Those

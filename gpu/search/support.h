@@ -40,8 +40,9 @@ struct search_supports {
 void search_find_supports(const struct search_image *image, float radius_m,
                           struct search_supports *out);
 
-// From the plane to the lowest point of the object in pose c [m], negative: it reaches through.
-// INFINITY where the plane says nothing about it.
+// From the plane to the lowest point of the object in pose c [m], negative: it reaches through, and
+// by no more than it stands out. What ends in the plane may be a part of it: a box among others as
+// high, a brick of a wall. INFINITY where the plane says nothing about it.
 float search_support_gap_m(const struct search_support *support, const struct search_object *object,
                            const struct search_image *image, const struct search_candidate *c);
 

@@ -186,6 +186,38 @@ static void test_heap_is_no_plane(void **unused)
     }
 }
 
+// Of twelve boxes side by side, seen from above, one in the middle: its top lies in the plane of
+// all, to within what a pose is exact to.
+static void test_one_of_many_is_not_through_their_plane(void **unused)
+{
+    (void)unused;
+    static const double half_m[3] = {0.1, 0.075, 0.02}, off_m[] = {-0.004, -0.001, 0, 0.004};
+    for (int i = 0; i < 8; i++)
+        for (int k = 0; k < 3; k++)
+            axes[k][i] = (float)((i >> k & 1 ? half_m[k] : -half_m[k]) / 0.002);
+    object.n_vertices = 8;
+    object.info.radius_m = 0.127f;
+    search_find_corners(&object);
+    for (int v = 0; v < HEIGHT; v++)
+        for (int u = 0; u < WIDTH; u++) {
+            double ray[3];
+            ray_at(u, v, ray);
+            const double x = 0.96 * ray[0] / 0.21, y = 0.96 * ray[1] / 0.16;
+            const bool on = fabs(x) < 1.5 && fabs(y) < 2 && fabs(x - round(x)) * 0.21 < half_m[0] &&
+                            fabs(y - floor(y) - 0.5) * 0.16 < half_m[1];
+            z_m[v * WIDTH + u] = on ? 0.96f : 1;
+        }
+    const struct search_image image = image_of();
+    struct search_supports supports;
+    search_find_supports(&image, object.info.radius_m, &supports);
+    assert_int_equal(supports.n, 2);
+    for (size_t i = 0; i < sizeof off_m / sizeof *off_m; i++) {
+        const struct search_candidate c = {.rotation = {1, 0, 0, 0, 1, 0, 0, 0, 1},
+                                           .t_m = {0, 0.08f, (float)(0.98 + off_m[i])}};
+        assert_true(worth_of(&image, c) > -0.35);
+    }
+}
+
 static void test_gap_is_where_it_stands(void **unused)
 {
     (void)unused;
@@ -319,6 +351,7 @@ int main(void)
         cmocka_unit_test_setup(test_gap_is_where_it_stands, set_up),
         cmocka_unit_test_setup(test_edge_ends_a_plane, set_up),
         cmocka_unit_test_setup(test_heap_is_no_plane, set_up),
+        cmocka_unit_test_setup(test_one_of_many_is_not_through_their_plane, set_up),
         cmocka_unit_test_setup(test_far_wall_says_nothing, set_up),
         cmocka_unit_test_setup(test_only_used_pixels_count, set_up),
         cmocka_unit_test_setup(test_the_worst_plane_counts, set_up),
