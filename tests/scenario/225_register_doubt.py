@@ -74,7 +74,15 @@ def check_initial(points, source):
 
     short = write_matrix("short", about_y(140, (0, 0, 0))[:2])
     scaled = write_matrix("scaled", [[2 * v for v in row] for row in about_y(140, (0, 0, 0))])
+    rows = about_y(140, (0.32, -0.19, 0.09)) + [[0, 0, 0, 1]]
+    transposed = write_matrix("transposed", zip(*rows))
+    five = write_matrix("five", rows + rows[:1])
+    answer = harness.SCRATCH + "/answer.json"
+    with open(answer, "w", encoding="ascii") as file:
+        file.write(lost.stdout)
     for path, words in ((short, "three rows of four"), (scaled, "rotation"),
+                        (transposed, "is the matrix transposed?"), (five, "three rows of four"),
+                        (answer, "answer.json:1: three rows of four"),
                         (harness.SCRATCH + "/missing.txt", "No such file")):
         done = posectl("--initial", path, *arguments)
         check(done.returncode not in (0, DOUBTFUL), f"{path}: {done.returncode}")

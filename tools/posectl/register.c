@@ -110,32 +110,53 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-// Three or four rows of four numbers; lines that begin with # are left out. False after a message.
+#define N_ROWS_3 12 // numbers
+#define N_ROWS_4 16
+
+// Adds the numbers of a line to the n of m, one more than four rows have at most. What begins with
+// # is left out. False at what is none.
+static bool add_numbers(const char *line, double m[N_ROWS_4 + 1], int *n)
+{
+    int used;
+    const char *at = line + strspn(line, " \t\r\n");
+    while (*at && *at != '#' && *n <= N_ROWS_4) {
+        if (sscanf(at, "%lf%n", &m[*n], &used) != 1 || !isfinite(m[*n]))
+            return false;
+        ++*n;
+        at += used;
+        at += strspn(at, " \t\r\n");
+    }
+    return true;
+}
+
+// Three rows of four numbers, and 0 0 0 1. False after a message.
 static bool read_initial(const char *path, struct se3 *out)
 {
     char line[512];
-    double m[12];
-    int n = 0, n_lines = 0, used;
+    double m[N_ROWS_4 + 1];
+    int n = 0, n_lines = 0;
+    bool good = true;
     FILE *file = fopen(path, "r");
     if (!file) {
         posectl_complain("%s: %s", path, strerror(errno));
         return false;
     }
-    while (n < 12 && fgets(line, sizeof line, file)) {
+    while (good && fgets(line, sizeof line, file)) {
         n_lines++;
-        for (const char *at = line; *at != '#' && n < 12 && sscanf(at, "%lf%n", &m[n], &used) == 1;
-             at += used)
-            n++;
+        good = add_numbers(line, m, &n);
     }
     fclose(file);
-    for (int i = 0; i < n; i++)
-        if (!isfinite(m[i]))
-            n = 0;
-    if (n < 12) {
+    if (!good || (n != N_ROWS_3 && n != N_ROWS_4)) {
         posectl_complain(
-            "%s:%d: three rows of four numbers are wanted: a rotation and, in the last "
-            "column, a translation in metres",
+            "%s:%d: three rows of four numbers are wanted, and 0 0 0 1 behind them or nothing: a "
+            "rotation and, in the last column, a translation in metres",
             path, n_lines);
+        return false;
+    }
+    if (n == N_ROWS_4 && !(fabs(m[12]) + fabs(m[13]) + fabs(m[14]) + fabs(m[15] - 1) < 1e-6)) {
+        posectl_complain("%s: the last row is %g %g %g %g, not 0 0 0 1: is the matrix transposed? "
+                         "The translation is the last column",
+                         path, m[12], m[13], m[14], m[15]);
         return false;
     }
     double off = 0;
