@@ -33,6 +33,9 @@
 #define STEPS  (2.5f * 0.00285f)
 #define BEHIND 2 // who looks so far behind a plane looks past its edge
 
+// So far from an object's middle, in what it reaches along a plane, is beside it.
+#define BESIDE 1.2f
+
 // 1/z = a u + b v + c; u, v from the principal point [px].
 struct plane_fit {
     float a, b, c;
@@ -326,19 +329,20 @@ void search_find_supports(const struct search_image *image, float radius_m,
     }
 }
 
-// Whether the image shows that there is no plane in front of point p of the camera's frame.
-static bool looks_past(const struct search_support *support, const struct search_image *image,
-                       const double p[3])
+// How much nearer than the plane the image is behind point p of the camera's frame, in tolerances;
+// INFINITY where nothing is measured.
+static float nearer_than(const struct search_support *support, const struct search_image *image,
+                         const double p[3])
 {
     const double *m = support->m;
     const double u = image->camera.fx_px * p[0] / p[2] + image->camera.cx_px;
     const double v = image->camera.fy_px * p[1] / p[2] + image->camera.cy_px;
-    if (!(u > -0.5 && v > -0.5 && u < image->frame.width_px - 0.5 &&
+    if (!(p[2] > 0 && u > -0.5 && v > -0.5 && u < image->frame.width_px - 0.5 &&
           v < image->frame.height_px - 0.5))
-        return false;
+        return INFINITY;
     const float inverse = pixel_inverse(image, (uint32_t)(u + 0.5), (uint32_t)(v + 0.5));
     const float plane = (float)((m[0] * p[0] + m[1] * p[1] + m[2] * p[2]) / p[2]);
-    return inverse > 0 && inverse < plane - BEHIND * tolerance(plane);
+    return inverse > 0 ? (inverse - plane) / tolerance(plane) : INFINITY;
 }
 
 static bool is_there(const struct search_support *support, const struct search_object *object,
@@ -356,7 +360,64 @@ static bool is_there(const struct search_support *support, const struct search_o
     return p[2] > 0 && foot[2] > 0 &&
            is_in_reach(support, (float)(image->camera.fx_px * foot[0] / foot[2]),
                        (float)(image->camera.fy_px * foot[1] / foot[2])) &&
-           (gap_m >= 0 || !looks_past(support, image, p));
+           (gap_m >= 0 || nearer_than(support, image, p) >= -BEHIND);
+}
+
+// Two directions along the plane, at right angles, of length 1.
+static void directions_of(const float up[3], float out[2][3])
+{
+    const int least = fabsf(up[0]) < fabsf(up[1]) ? 0 : 1;
+    const float length = sqrtf(1 - up[least] * up[least]);
+    for (int k = 0; k < 3; k++)
+        out[0][k] = ((k == least) - up[least] * up[k]) / length;
+    for (int k = 0; k < 3; k++)
+        out[1][k] = up[(k + 1) % 3] * out[0][(k + 2) % 3] - up[(k + 2) % 3] * out[0][(k + 1) % 3];
+}
+
+// How far the object reaches along the plane from its middle, in directions of equal angles [m].
+static void reaches_of(const struct search_object *object, const float directions[2][3],
+                       float out_m[SEARCH_SUPPORT_WAYS])
+{
+    float x[SEARCH_CORNERS_MAX], y[SEARCH_CORNERS_MAX];
+    for (uint32_t i = 0; i < object->n_corners; i++) {
+        const float *p = object->corners_m[i], *right = directions[0], *away = directions[1];
+        x[i] = right[0] * p[0] + right[1] * p[1] + right[2] * p[2];
+        y[i] = away[0] * p[0] + away[1] * p[1] + away[2] * p[2];
+    }
+    for (int way = 0; way < SEARCH_SUPPORT_WAYS; way++) {
+        const float along_x = along(way, 1, 0), along_y = along(way, 0, 1);
+        float reach_m = 0;
+#pragma omp simd reduction(max : reach_m)
+        for (uint32_t i = 0; i < object->n_corners; i++) {
+            const float there_m = along_x * x[i] + along_y * y[i];
+            reach_m = there_m > reach_m ? there_m : reach_m;
+        }
+        out_m[way] = reach_m;
+    }
+}
+
+// Whether the object is in a hole: just beside it the image looks past the plane in more directions
+// than it shows it.
+static bool is_in_hole(const struct search_support *support, const struct search_object *object,
+                       const struct search_image *image, const struct search_candidate *c,
+                       const float up[3], float centre_m)
+{
+    float directions[2][3], turned[2][3], reach_m[SEARCH_SUPPORT_WAYS];
+    int n_past = 0, n_on = 0;
+    directions_of(up, directions);
+    for (int j = 0; j < 2; j++)
+        search_turn_back(c->rotation, directions[j], turned[j]);
+    reaches_of(object, turned, reach_m);
+    for (int way = 0; way < SEARCH_SUPPORT_WAYS; way++) {
+        double p[3];
+        for (int k = 0; k < 3; k++)
+            p[k] = (double)(c->t_m[k] - centre_m * up[k] +
+                            BESIDE * reach_m[way] * along(way, directions[0][k], directions[1][k]));
+        const float nearer = nearer_than(support, image, p);
+        n_past += nearer < -BEHIND;
+        n_on += fabsf(nearer) < 1;
+    }
+    return n_past > n_on;
 }
 
 float search_support_gap_m(const struct search_support *support, const struct search_object *object,
@@ -377,12 +438,17 @@ float search_support_gap_m(const struct search_support *support, const struct se
     }
     if (!(highest > 0)) // below it
         return INFINITY;
-    if (is_there(support, object, image, c, lowest, gaps_m[lowest]))
-        return fmaxf(gaps_m[lowest], -highest);
+    if (is_there(support, object, image, c, lowest, gaps_m[lowest])) {
+        if (gaps_m[lowest] >= 0)
+            return gaps_m[lowest];
+        through = gaps_m[lowest];
+    }
     for (uint32_t i = 0; i < object->n_corners; i++)
         if (gaps_m[i] < through && is_there(support, object, image, c, i, gaps_m[i]))
             through = gaps_m[i];
-    return through < 0 ? fmaxf(through, -highest) : INFINITY;
+    return through < 0 && !is_in_hole(support, object, image, c, up, centre)
+               ? fmaxf(through, -highest)
+               : INFINITY;
 }
 
 // As in tools/bench/MEASURED.md: of right answers 5 in 100 reach through, of wrong ones 54. Those

@@ -5,7 +5,8 @@
 //
 // A plane is what many flat patches of the image have in common, and ends with them: what is below
 // it beyond its edge, or wholly below it, or where the camera looks past it, says nothing, nor does
-// a plane far below. Pixels that the caller does not want looked at are not looked at.
+// a plane far below, nor one with a hole where the object is: a sink, an open drawer. Pixels that
+// the caller does not want looked at are not looked at.
 //
 // The worth is the logarithm of a likelihood ratio, as the score is (kernels/score.h), so that it
 // is added to it: of right answers one in twenty reaches through, of wrong ones every second

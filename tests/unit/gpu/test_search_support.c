@@ -253,6 +253,30 @@ static void test_edge_ends_a_plane(void **unused)
     assert_true(worth_of(&image, at(0.02, 0.6)) < -2.3);
 }
 
+// In a sink, 0.3 m each way and 0.15 m deep, it may be at any height; on the table beside it not.
+static void test_hole_says_nothing(void **unused)
+{
+    (void)unused;
+    static const double heights[] = {-0.05, 0, 0.05, 0.08};
+    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
+        const struct search_candidate in = at(heights[i], 0.6), beside = at(0.02, 0.9);
+        for (int v = 0; v < HEIGHT; v++)
+            for (int u = 0; u < WIDTH; u++) {
+                double ray[3];
+                ray_at(u, v, ray);
+                const double down = depth_below(ray), away = cos(PITCH) - sin(PITCH) * ray[1];
+                const double z = down > 0.05 ? BELOW_M / down : 0;
+                const bool hole = fabs(z * ray[0]) < 0.15 && fabs(z * away - 0.6) < 0.15;
+                const double deep = fmin((BELOW_M + 0.15) / down, 0.75 / away);
+                z_m[v * WIDTH + u] = (float)(hole ? deep : z);
+            }
+        draw_ball(in.t_m, RADIUS_M);
+        const struct search_image image = image_of();
+        assert_true(worth_of(&image, in) > -0.35);
+        assert_true(worth_of(&image, beside) < -2.3);
+    }
+}
+
 // A wall far behind what is held in a hand says nothing.
 static void test_far_wall_says_nothing(void **unused)
 {
@@ -352,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup(test_edge_ends_a_plane, set_up),
         cmocka_unit_test_setup(test_heap_is_no_plane, set_up),
         cmocka_unit_test_setup(test_one_of_many_is_not_through_their_plane, set_up),
+        cmocka_unit_test_setup(test_hole_says_nothing, set_up),
         cmocka_unit_test_setup(test_far_wall_says_nothing, set_up),
         cmocka_unit_test_setup(test_only_used_pixels_count, set_up),
         cmocka_unit_test_setup(test_the_worst_plane_counts, set_up),
