@@ -18,7 +18,9 @@ bool register_has_surfaces(const struct register_surfaces *surfaces)
 
 bool register_only_on_points(const struct register_settings *settings)
 {
-    return settings->preset == REGISTER_PRESET_TAMAKI || settings->form == REGISTER_FORM_DENSE;
+    const bool soft = settings->method <= REGISTER_METHOD_SOFTASSIGN;
+    return settings->preset == REGISTER_PRESET_TAMAKI ||
+           (soft && settings->form == REGISTER_FORM_DENSE);
 }
 
 bool register_on_surfaces(const struct register_settings *settings,

@@ -47,7 +47,7 @@ struct register_config {
 
 struct register_settings {
     enum register_method method;
-    enum register_form form; // ICP has only one and ignores it
+    enum register_form form; // ICP and GICP have only one and ignore it
     enum register_preset preset;
     enum register_start start;
     struct se3 T_target_source; // initial transform

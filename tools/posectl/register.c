@@ -41,7 +41,7 @@ static const struct argp_option option_table[] = {
     {"method", OPTION_METHOD, "emicp|softassign|icp|gicp", 0,
      "How (default emicp; gicp: plane to plane)", 0},
     {"form", OPTION_FORM, "streaming|dense", 0,
-     "streaming (default), or dense: the matrix in memory", 0},
+     "streaming (default), or dense: the matrix in memory; of emicp and softassign", 0},
     {"preset", OPTION_PRESET, "default|tamaki", 0,
      "default, or tamaki: schedule and weights of the authors' program", 0},
     {"start", OPTION_START, "identity|many", 0,

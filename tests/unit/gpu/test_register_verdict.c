@@ -317,6 +317,20 @@ static bool on_surfaces(enum register_method method, enum register_start start, 
     return register_on_surfaces(&settings, &surfaces);
 }
 
+// The matrix of all pairs is the soft methods': ICP and GICP have none, and are judged alike.
+static void dense_is_for_soft_methods(void **state)
+{
+    (void)state;
+    for (int method = REGISTER_METHOD_EMICP; method <= REGISTER_METHOD_GICP; method++) {
+        struct register_settings settings;
+        register_settings_default(&settings);
+        settings.method = (enum register_method)method;
+        assert_false(register_only_on_points(&settings));
+        settings.form = REGISTER_FORM_DENSE;
+        assert_int_equal(register_only_on_points(&settings), method <= REGISTER_METHOD_SOFTASSIGN);
+    }
+}
+
 static void where_there_are_surfaces(void **state)
 {
     (void)state;
@@ -407,6 +421,7 @@ int main(void)
         cmocka_unit_test(sizes_in_another_unit),
         cmocka_unit_test(where_elsewhere_begins),
         cmocka_unit_test(where_there_are_surfaces),
+        cmocka_unit_test(dense_is_for_soft_methods),
         cmocka_unit_test(bounds_of_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
