@@ -118,10 +118,27 @@ def check_picture():
     check(pictures["2"]["chair"] < 1.2 * pictures["1"]["chair"], f"one chair: {pictures}")
 
 
+def check_added_once():
+    """A name that is taken is refused, as by the daemon; a model may lie in the folder already."""
+    add = ("object", "add", "--local", "--objects", FOLDER, *VIEWS, "stair")
+    mesh, views = FOLDER + "/stair.ply", FOLDER + "/stair.object"
+    with open(mesh, "rb") as file:
+        before = file.read()
+    for model in (SCRATCH + "/chair.ply", mesh):
+        done = ctl(1, *add, model)
+        check("there is an object of this name" in done.stderr, done.stderr)
+    os.unlink(views)
+    ctl(0, *add, mesh)
+    with open(mesh, "rb") as file:
+        check(file.read() == before and before, "the model in the folder is as it was")
+    check(os.path.exists(views), "its views were drawn")
+
+
 def check_local():
     for name in ("stair", "chair"):
         ctl(0, "object", "add", "--local", "--objects", FOLDER, *VIEWS, name,
             f"{SCRATCH}/{name}.ply")
+    check_added_once()
     said = ctl(0, "search", *named("chair", "stair"), *LOCAL, "-o", "json").stdout
     check_poses(said, ["chair", "stair"])
     check("object" not in json.loads(said), f"no one object: {said}")

@@ -150,8 +150,18 @@ int objects_open_search(const struct objects *objects, struct search **out)
     return search_open(out, &settings);
 }
 
+static bool is_one_file(const char *path, const char *other)
+{
+    struct stat a, b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+// A file that is there already, under whatever name, stays as it is.
 static int copy_file(const char *from, const char *to)
 {
+    if (is_one_file(from, to))
+        return 0;
     FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
     int err = in && out ? 0 : -errno;
     static char buffer[1 << 16];
@@ -176,11 +186,16 @@ int objects_add(const struct objects *objects, struct search *search, const char
         return -EINVAL;
     }
     struct search_object *object = NULL;
-    int err = build_from_file(objects, search, file, &object);
-    if (!err)
-        err = object_path(objects, name, SUFFIX, path, sizeof path);
+    int err = object_path(objects, name, SUFFIX, path, sizeof path);
     if (!err)
         err = object_path(objects, name, ".ply", mesh, sizeof mesh);
+    if (!err && access(path, F_OK) == 0) {
+        posectl_complain("%s: there is an object of this name: posectl object remove --local %s",
+                         path, name);
+        err = -EEXIST;
+    }
+    if (!err)
+        err = build_from_file(objects, search, file, &object);
     if (!err)
         err = copy_file(file, mesh);
     if (!err)

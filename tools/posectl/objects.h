@@ -37,6 +37,7 @@ __attribute__((warn_unused_result)) int objects_open(const struct objects *objec
                                                      struct search *search, const char *name,
                                                      struct search_object **out);
 
+// -EEXIST: there is an object of this name.
 __attribute__((warn_unused_result)) int objects_add(const struct objects *objects,
                                                     struct search *search, const char *name,
                                                     const char *file,
