@@ -74,7 +74,8 @@ size_t registration_device_bytes(const struct registration *registration);
 
 // Registers. `stop` may be NULL. Blocks. Returns 0 and *out (also when not converged), or
 //   -EINVAL     bad input; the log, and *out_field when not NULL, name it: "source", "target"
-//               (fewer than 3 points, all on a line, NaN or infinite, too many), "method", "slack",
+//               (fewer than 3 points, all on a line, NaN or infinite, too many, too far from the
+//               origin for floats), "method", "slack",
 //               "sigma_last", "n_iterations", "n_points", "n_starts", "initial" ...
 //   -ECANCELED  stop->requested, -ETIME deadline passed
 //   -ENOMEM     also: the dense matrix of these sets is larger than 4 GiB

@@ -2,6 +2,7 @@
 #include "gpu/register/validate_points.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,6 +11,11 @@
 
 // Points go to the threads in pieces of this many.
 #define CHUNK 16384u
+
+// Of a set's size (standard deviation): so far apart are the floats of its coordinates at most. A
+// room at a map's coordinates, millions of metres, is rounded to decimetres: what it has in common
+// with another one is the rounding.
+#define MOST_ROUNDED 1e-3
 
 // Of the points of a chunk relative to the set's first point: a small set far from its origin must
 // not look collinear.
@@ -58,8 +64,8 @@ static void measure_chunk(void *user, uint32_t chunk, uint32_t thread)
     measuring->moments[chunk] = out;
 }
 
-// NULL, or why a set of these moments cannot be registered.
-static const char *judge_moments(const struct moments *chunks, size_t n_points)
+// NULL, or why a set of these moments, far_m from the origin, cannot be registered.
+static const char *judge_moments(const struct moments *chunks, size_t n_points, double far_m)
 {
     double sum[3] = {0, 0, 0}, m[6] = {0}, n = (double)n_points;
     for (uint32_t c = 0; c < n_chunks(n_points); c++) {
@@ -82,6 +88,9 @@ static const char *judge_moments(const struct moments *chunks, size_t n_points)
         m[0] * m[1] - m[3] * m[3] + m[0] * m[2] - m[4] * m[4] + m[1] * m[2] - m[5] * m[5];
     if (!(trace > 0))
         return "all points are equal";
+    if (far_m * FLT_EPSILON > MOST_ROUNDED * sqrt(trace / n))
+        return "so far from the origin that its coordinates, 32-bit floats, are rounded to more "
+               "than a thousandth of its size: take one offset off both sets, in the files";
     if (!(minors > 1e-10 * trace * trace))
         return "all points are on a line";
     return NULL;
@@ -99,7 +108,9 @@ int register_points_check(const struct point_set *points, struct pool *pool, con
     if (!measuring.moments)
         return -ENOMEM;
     parallel_for(pool, n_chunks(n), measure_chunk, &measuring);
-    *out_why = judge_moments(measuring.moments, n);
+    const double far_m = fmax(fmax(fabs((double)points->x_m[0]), fabs((double)points->y_m[0])),
+                              fabs((double)points->z_m[0]));
+    *out_why = judge_moments(measuring.moments, n, far_m);
     free(measuring.moments);
     return *out_why ? -EINVAL : 0;
 }

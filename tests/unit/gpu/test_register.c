@@ -149,6 +149,16 @@ static void refuses_bad_points(void **state)
             memory[0][a][i] = 5 + (float)i * (0.5f + (float)a);
     expect_field("source", &settings);
     assert_non_null(strstr(last_line, "on a line"));
+    make_sets(twist); // 0.1 m large: at 20 m floats keep it, at 200 km they are 16 mm apart
+    for (size_t i = 0; i < N; i++)
+        memory[1][1][i] += 20;
+    struct register_result result;
+    assert_int_equal(
+        registration_run(registration, &sets[0], &sets[1], &settings, NULL, &result, NULL), 0);
+    for (size_t i = 0; i < N; i++)
+        memory[1][1][i] -= 200020;
+    expect_field("target", &settings);
+    assert_non_null(strstr(last_line, "far from the origin"));
     make_sets(twist);
     sets[1].n_points = REGISTER_MAX_POINTS + 1;
     expect_field("target", &settings);
