@@ -192,6 +192,9 @@ def check_wrong():
     os.mkdir(SCRATCH + "/other")
     write_mesh(SCRATCH + "/other/stair.ply")
     stair, picture = SCRATCH + "/stair.ply", SCRATCH + "/none.png"
+    small = SCRATCH + "/small.txt"
+    with open(small, "w", encoding="ascii") as file:
+        file.write("130 130 80 60 160 120\n")
     for code, word, objects in (
             (1, SCRATCH + "/noise.ply", named(stair, SCRATCH + "/noise.ply")),
             (1, SCRATCH + "/nowhere.ply", named(stair, SCRATCH + "/nowhere.ply")),
@@ -199,6 +202,7 @@ def check_wrong():
             (1, "no object is there", ("--all", "--objects", SCRATCH + "/empty")),
             (2, "two of one name, stair", named("stair", "chair", "stair")),
             (2, "two of one name, stair", named(stair, SCRATCH + "/other/stair.ply")),
+            (1, f"{small}: of a camera of 160x120", (*named(stair), "--calibration", small)),
             (2, "two of one name, stair", named("stair", stair)),
             (2, "--all", ("--all", *named("stair"))),
             (2, "--object NAME", ())):

@@ -2,6 +2,7 @@
 #include "tools/posectl/search_image.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,14 @@ int search_image_read(const struct search_image_files *files, struct search_imag
         err = read_depth(files->depth, out_pixels, &width, &height);
     if (err)
         return err;
+    if (out->camera.width_px != 0 &&
+        (out->camera.width_px != width || out->camera.height_px != height)) {
+        posectl_complain("%s: of a camera of %" PRIu32 "x%" PRIu32 " pixels, %s has %" PRIu32
+                         "x%" PRIu32,
+                         files->calibration, out->camera.width_px, out->camera.height_px,
+                         files->depth, width, height);
+        return -EINVAL;
+    }
     if (files->units_per_m > 0)
         units_per_m = files->units_per_m;
     out->frame =
