@@ -340,7 +340,7 @@ def check_overtaken():
         daemon = start("synth:room")
         daemon.step(N_FRAMES)
         epoch = daemon.poses[-1].map_epoch
-        daemon.request(replay=requests.Replay(action=requests.Replay.RATE, rate=1))
+        daemon.request(replay=requests.Replay(action=requests.Replay.RATE, rate=0.2))
         daemon.request(replay=requests.Replay(action=requests.Replay.RESUME))
         socket = daemon.socket(zmq.DEALER, "req")
         whats = ({"optimise_map": requests.OptimiseMap()},
