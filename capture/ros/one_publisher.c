@@ -46,6 +46,7 @@ static void begin(struct ros_one_publisher *one, uint64_t publisher, int64_t now
     one->newest_ns = now_ns;
     one->period_ns = 0;
     one->n_left_out = 0;
+    one->n_of_others = 0;
     one->first_other_ns = 0;
     one->are_two = false;
 }
@@ -68,10 +69,11 @@ enum ros_image_of ros_one_publisher_judge(struct ros_one_publisher *one, uint64_
         return ROS_IMAGE_OF_OURS;
     }
     if (!one->ours || !has_ours) {
+        one->n_before = one->n_of_others;
         begin(one, publisher, now_ns);
         one->former = 0;
         one->least_silence_ns = 0;
-        return ROS_IMAGE_OF_NEXT;
+        return one->n_before > 0 ? ROS_IMAGE_OF_HEIR : ROS_IMAGE_OF_NEXT;
     }
     if (publisher == one->former) {
         const int64_t twice_ns = 2 * (now_ns - one->former_ns);
@@ -82,6 +84,7 @@ enum ros_image_of ros_one_publisher_judge(struct ros_one_publisher *one, uint64_
     const int64_t silence_ns = now_ns - one->newest_ns;
     if (!another_delivers(one, now_ns) || silence_ns <= longest_silence_ns(one)) {
         one->n_left_out++;
+        one->n_of_others++;
         return ROS_IMAGE_OF_SECOND;
     }
     one->silence_ns = silence_ns;

@@ -26,19 +26,21 @@
 enum ros_image_of {
     ROS_IMAGE_OF_OURS,
     ROS_IMAGE_OF_NEXT,      // ours from now on: there was none, or it has ended
+    ROS_IMAGE_OF_HEIR,      // ours from now on: the one before it has ended, and was not alone
     ROS_IMAGE_OF_SUCCESSOR, // ours from now on: the one before it is silent
     ROS_IMAGE_OF_SECOND,    // left out
 };
 
-struct ros_one_publisher {  // begins as all zero
-    uint64_t ours;          // 0: none
-    int64_t newest_ns;      // when its last image came
-    int64_t period_ns;      // usual, between its images; 0: not known
-    uint64_t n_left_out;    // images of others since then
-    int64_t first_other_ns; // when the first of them came in its silence; 0: none
-    bool are_two;           // another one and ours have delivered in turn
-    int64_t silence_ns;     // before the newest successor, which the images left out are known of
-    uint64_t n_before;
+struct ros_one_publisher {    // begins as all zero
+    uint64_t ours;            // 0: none
+    int64_t newest_ns;        // when its last image came
+    int64_t period_ns;        // usual, between its images; 0: not known
+    uint64_t n_left_out;      // images of others since then,
+    uint64_t n_of_others;     // and since ours is ours
+    int64_t first_other_ns;   // when the first of them came in its silence; 0: none
+    bool are_two;             // another one and ours have delivered in turn
+    int64_t silence_ns;       // before the newest successor
+    uint64_t n_before;        // images left out before the newest successor or heir
     uint64_t former;          // that was silent
     int64_t former_ns;        // when its last image came
     int64_t least_silence_ns; // of such a silence one has come back
@@ -50,8 +52,9 @@ void ros_one_publisher_listen(struct ros_one_publisher *one, int64_t now_ns);
 
 // The next image's, with its publisher (not 0). has_ours: DDS knows of no end of `ours`. After
 // ROS_IMAGE_OF_SUCCESSOR silence_ns tells how long ours was silent, n_before how many images of
-// others were left out meanwhile. One that was silent and delivers again is the second one then,
-// and a silence has to be twice as long from then on: two slow publishers do not take turns.
+// others were left out meanwhile; after ROS_IMAGE_OF_HEIR n_before tells how many were left out
+// while ours lived. One that was silent and delivers again is the second one then, and a silence
+// has to be twice as long from then on: two slow publishers do not take turns.
 enum ros_image_of ros_one_publisher_judge(struct ros_one_publisher *one, uint64_t publisher,
                                           bool has_ours, int64_t now_ns);
 

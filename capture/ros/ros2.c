@@ -177,17 +177,21 @@ static void follow(struct ros2 *ros2)
     ros_lost_images_new_source(&ros2->lost);
 }
 
-static void tell_of_successor(const struct ros2 *ros2)
+// Where all had ended meanwhile, of which look_for_publisher tells, "is back" says enough.
+static void tell_of_successor(const struct ros2 *ros2, enum ros_image_of of)
 {
+    char before[80] = "", why[40] = "ended";
+    if (of == ROS_IMAGE_OF_SUCCESSOR)
+        snprintf(why, sizeof why, "been silent for %.1f s", (double)ros2->one.silence_ns * 1e-9);
+    else if (of != ROS_IMAGE_OF_HEIR || ros2->told_gone)
+        return;
     const uint64_t n = ros2->one.n_before;
-    char before[80] = "";
     if (n > 0)
         snprintf(before, sizeof before, " (%llu image%s before %s left out)", (unsigned long long)n,
                  n == 1 ? "" : "s", n == 1 ? "was" : "were");
     log_to(&ros2->log, LOG_LEVEL_WARNING,
-           "%s: its publisher has been silent for %.1f s: its images come from another publisher "
-           "now%s",
-           ros2->image_topic + 2, (double)ros2->one.silence_ns * 1e-9, before);
+           "%s: its publisher has %s: its images come from another publisher now%s",
+           ros2->image_topic + 2, why, before);
 }
 
 // Whether an image is of the publisher whose images are taken. That there are two is told when both
@@ -197,9 +201,8 @@ static bool is_from_ours(struct ros2 *ros2, const struct ros_message *message)
     const bool has_ours = message->publisher == ros2->one.ours || has_publisher(ros2);
     const enum ros_image_of of =
         ros_one_publisher_judge(&ros2->one, message->publisher, has_ours, message->arrived_ns);
-    if (of == ROS_IMAGE_OF_SUCCESSOR)
-        tell_of_successor(ros2);
-    if (of == ROS_IMAGE_OF_SUCCESSOR || of == ROS_IMAGE_OF_NEXT)
+    tell_of_successor(ros2, of);
+    if (of != ROS_IMAGE_OF_OURS && of != ROS_IMAGE_OF_SECOND)
         follow(ros2);
     if (of != ROS_IMAGE_OF_SECOND && ros2->told_gone) {
         log_to(&ros2->log, LOG_LEVEL_NOTICE, "%s: is back", ros2->image_topic + 2);

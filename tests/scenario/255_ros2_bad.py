@@ -19,7 +19,7 @@ N_POSES = 60
 DAMAGED = {"short": (10, 10), "back": (1, 1), "spike": (1, 1), "step": (15, 40),
            "begins_unstamped": (1, 1), "resized": (30, 999), "repainted": (30, 999)}
 SECOND_SAID = "has a second publisher, whose images and camera infos are left out"
-SECOND = ("second", "second_camera", "info_twice")
+SECOND = ("second", "heir", "second_camera", "info_twice")
 NEW_CLOCK = ("step", "ends_earlier")
 N_COUNTED = 60        # images that ros_bad_peer.py's `counted` sends
 LATE_LIMIT = 5        # a busy machine that starts; 12 of the reader's 16 at once would be
@@ -54,6 +54,8 @@ SURVIVED = {
                    "90 fy 80 cx 47.5 cy 31.5, 96x64 stays until one has been the same for 10 s"],
     "back": [f"{TOPIC}: an image's stamp is ", " before that of the one before it"],
     "second": [f"{TOPIC} {SECOND_SAID}"],
+    "heir": [f"{TOPIC} {SECOND_SAID}", f"{TOPIC}: its publisher has ended: its images come from "
+             "another publisher now ("],
     "second_camera": [f"{TOPIC} {SECOND_SAID}"],
     "info_elsewhere": [f"the camera info of {TOPIC} is /bad/depth/camera_info"],
     "info_twice": ["/bad/depth/camera_info has a second publisher, which is not that of the "

@@ -49,6 +49,26 @@ static void after_its_end_the_next_is_taken(void **state)
     assert_false(one.are_two);
 }
 
+// Of two that delivered in turn, whichever was heard last.
+static void the_second_is_heir_of_the_first(void **state)
+{
+    (void)state;
+    for (int n_last = 0; n_last < 2; n_last++) {
+        one = (struct ros_one_publisher){0};
+        for (int i = 0; i < 20; i++) {
+            image(A, 33 * i);
+            image(B, 33 * i + 5);
+        }
+        if (n_last == 0)
+            image(A, 660);
+        assert_int_equal(ros_one_publisher_judge(&one, B, false, 5700 * MS), ROS_IMAGE_OF_HEIR);
+        assert_int_equal(one.n_before, 20);
+        // it has none itself
+        assert_int_equal(image(B, 733), ROS_IMAGE_OF_OURS);
+        assert_int_equal(ros_one_publisher_judge(&one, A, false, 5800 * MS), ROS_IMAGE_OF_NEXT);
+    }
+}
+
 // Killed: the successor counts after a second, at any rate that has five images in it.
 static void successor_of_a_silent_one(void **state)
 {
@@ -158,7 +178,7 @@ static void a_long_absence_is_forgotten(void **state)
     assert_int_equal(image(A, 3600000), ROS_IMAGE_OF_SECOND);
     assert_int_equal(one.least_silence_ns, ROS_SILENCE_MOST_NS);
     assert_int_equal(ros_one_publisher_judge(&one, A, false, 5000 * MS + 3700000 * MS),
-                     ROS_IMAGE_OF_NEXT);
+                     ROS_IMAGE_OF_HEIR);
     assert_int_equal(one.least_silence_ns, 0);
 }
 
@@ -171,6 +191,7 @@ int main(void)
         TEST(successor_of_a_silent_one),       TEST(slow_ones_do_not_take_turns),
         TEST(a_pause_of_both_changes_nothing), TEST(a_long_absence_is_forgotten),
         TEST(pauses_need_more_each_time),      TEST(nobody_is_silent_while_nobody_listens),
+        TEST(the_second_is_heir_of_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
