@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/config/settings_table.h"
+#include "proto/closest.h"
 
 #define SECTION "camera "
 
@@ -183,6 +184,24 @@ const char *cameras_origin(const struct config *config, const char *name)
     return own ? origin_of(own) : NULL;
 }
 
+// `name` is "camera CAMERA.KEY".
+static void explain_unknown(const char *name, const char *camera, const char *key, char *out_error,
+                            size_t error_bytes)
+{
+    const char *meant = NULL;
+    char did_you_mean[160] = "";
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < config_n_keys(); i++)
+        if (find_key(config_keys[i].name) == i &&
+            closest_is_better(key, strlen(key), config_keys[i].name, &best))
+            meant = config_keys[i].name;
+    if (meant)
+        snprintf(did_you_mean, sizeof did_you_mean, ", did you mean camera %s.%s?", camera, meant);
+    snprintf(out_error, error_bytes,
+             "%.60s: a camera's own keys are those of [capture], [camera] and [gpu]%s", name,
+             did_you_mean);
+}
+
 int cameras_set(struct config *config, const char *name, const char *value, const char *origin,
                 char *out_error, size_t error_bytes)
 {
@@ -194,8 +213,7 @@ int cameras_set(struct config *config, const char *name, const char *value, cons
     const char *key = split_name(name, camera);
     size_t k = find_key(key);
     if (k == config_n_keys()) {
-        snprintf(out_error, error_bytes,
-                 "%.60s: a camera's own keys are those of [capture], [camera] and [gpu]", name);
+        explain_unknown(name, camera, key, out_error, error_bytes);
         return -ENOENT;
     }
     int error = config_set_field(&config_keys[k], value, &field, reason, sizeof reason);

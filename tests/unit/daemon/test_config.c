@@ -166,6 +166,9 @@ static const char *const wrong_cameras[][2] = {
     {"[camera abcdefghijklmnopq]\n", "a name of 1 to 16"},
     {"[camera rig]\n", "another name is wanted"},
     {"[camera a]\npub = ipc\n", "test.conf:2: camera a.pub: a camera's own keys"},
+    {"[camera a]\nbackground_s = 1\n", "are those of [capture], [camera] and [gpu]\n"},
+    {"[camera a]\nsorce = synth:room\n", "and [gpu], did you mean camera a.source?\n"},
+    {"[camera a]\nbakend = cpu\n", "did you mean camera a.backend?\n"},
     {"[camera a]\nfx = 1e9\n", "test.conf:2: camera a.fx: 1e9 is neither 0"},
     {"[camera a]\nspeed = fast\n", "\"fast\" is neither real, max nor a number"},
 };
