@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture/ros/bag_metadata.h"
+
 static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), n_end = strlen(end);
@@ -50,6 +52,31 @@ static bool has(const char *folder, const char *name)
     return n < (int)sizeof path && access(path, F_OK) == 0;
 }
 
+// The end of the files that a recording of ROS 2 is in, where the folder has some of both formats:
+// that of the first in its metadata.yaml which is there. Returns 0 (*out NULL: it does not tell) or
+// -ENOMEM.
+static int listed_end(const char *folder, const char **out)
+{
+    static const char *const ends[] = {".mcap", ".db3"};
+    struct file_bytes text = {0};
+    char **names = NULL;
+    size_t n = 0;
+    *out = NULL;
+    int err = bag_metadata_read(folder, &(struct log_sink){0}, &text, &names, &n);
+    for (size_t i = 0; !err && !*out && i < n; i++) {
+        const char *slash = strrchr(names[i], '/'), *name = slash ? slash + 1 : names[i];
+        char *end = strrchr(names[i], '.');
+        if (end && (!strcmp(end, ".zstd") || !strcmp(end, ".zst")))
+            *end = '\0'; // it may be unpacked now
+        for (size_t k = 0; k < 2 && !*out; k++)
+            if (ends_with(name, ends[k]) && has(folder, name))
+                *out = ends[k];
+    }
+    free(names);
+    file_bytes_free(&text);
+    return err == -ENOMEM ? err : 0;
+}
+
 static int recognise_folder(const char *path, const char **out_driver, bool *out_is_mixed)
 {
     // the first that is there decides; a folder of PNG alone is the last resort
@@ -57,7 +84,7 @@ static int recognise_folder(const char *path, const char **out_driver, bool *out
         const char *driver, *end;
     } ends[] = {{"sevenscenes", ".depth.png"}, {"mcap", ".mcap"},  {"ros2db3", ".db3"},
                 {"ros1bag", ".bag"},           {"rawpgm", ".pgm"}, {"png", ".png"}};
-    enum { N = sizeof ends / sizeof *ends };
+    enum { MCAP = 1, DB3 = 2, N = sizeof ends / sizeof *ends };
     size_t found = N, n_of[N] = {0}, n_entries = 0;
     if (has(path, "depth.txt") || has(path, "INDEX.txt")) {
         *out_driver = has(path, "depth.txt") ? "tum" : "fakenect";
@@ -75,6 +102,13 @@ static int recognise_folder(const char *path, const char **out_driver, bool *out
             }
     }
     closedir(dir);
+    if (found == MCAP && n_of[DB3] > 0) {
+        const char *listed;
+        const int err = listed_end(path, &listed);
+        if (err)
+            return err;
+        found = listed && !strcmp(listed, ends[DB3].end) ? DB3 : MCAP;
+    }
     *out_is_mixed = found < N && n_of[found] * MIXED < n_entries;
     *out_driver = found < N ? ends[found].driver : has(path, "depth") ? "png" : NULL;
     return *out_driver ? 0 : -EINVAL;

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define MAX_BYTES ((size_t)16 << 20)
 
 #define KEY "relative_file_paths:"
 
@@ -80,4 +83,17 @@ int bag_metadata_files(char *text, char ***out, size_t *out_n)
         *out_n = 0;
     }
     return err;
+}
+
+int bag_metadata_read(const char *folder, const struct log_sink *log, struct file_bytes *out_text,
+                      char ***out, size_t *out_n)
+{
+    *out = NULL;
+    *out_n = 0;
+    int fd = folder_open(folder, log);
+    if (fd < 0)
+        return fd;
+    int err = folder_read(fd, BAG_METADATA, MAX_BYTES, out_text);
+    close(fd);
+    return err ? err : bag_metadata_files((char *)out_text->data, out, out_n);
 }

@@ -14,9 +14,8 @@
 #include "capture/io/folder.h"
 #include "capture/ros/bag_metadata.h"
 
-#define MAX_METADATA_BYTES ((size_t)16 << 20)
-#define MAX_TOLD           10u // names of files that are missing, each in a line of the log
-#define MAX_DIGITS         9u  // of a number; an int
+#define MAX_TOLD   10u // names of files that are missing, each in a line of the log
+#define MAX_DIGITS 9u  // of a number; an int
 
 struct name {
     char text[NAME_MAX + 1]; // first: lists are searched by it
@@ -34,6 +33,8 @@ struct search {
     const struct log_sink *log;
     struct names found;  // end in the suffix
     struct names packed; // in the suffix and zstd's end, which is cut off
+    size_t n_strays;     // in the suffix of ROS 2's other format, and the first of them by name
+    char first_stray[NAME_MAX + 1];
     size_t n_missing;
     struct bag_parts *parts;
 };
@@ -87,11 +88,20 @@ static bool ends_in(const char *name, size_t n, const char *suffix)
     return n > n_suffix && !memcmp(name + n - n_suffix, suffix, n_suffix);
 }
 
+static void add_stray(struct search *search, const char *name)
+{
+    if (search->n_strays++ == 0 || strcmp(name, search->first_stray) < 0)
+        snprintf(search->first_stray, sizeof search->first_stray, "%s", name);
+}
+
 static int list_folder(struct search *search, DIR *dir)
 {
+    const char *const other = strcmp(search->suffix, ".mcap") == 0 ? ".db3" : ".mcap";
     int err = 0;
     for (struct dirent *entry; !err && (entry = readdir(dir));) {
         const size_t n_all = strlen(entry->d_name), n = length_unpacked(entry->d_name);
+        if (n == n_all && ends_in(entry->d_name, n, other))
+            add_stray(search, entry->d_name);
         if (!ends_in(entry->d_name, n, search->suffix))
             continue;
         if (search->found.n + search->packed.n == BAG_MAX_PARTS)
@@ -144,7 +154,7 @@ static void tell_of_packed(const struct search *search)
                search->suffix);
 }
 
-// Those that were taken stand in the list.
+// Those that were taken stand in the list, which is of one format.
 static void tell_of_others(const struct search *search, const bool *is_taken)
 {
     size_t n = 0;
@@ -152,6 +162,8 @@ static void tell_of_others(const struct search *search, const bool *is_taken)
     for (size_t i = 0; i < search->found.n; i++)
         if (!is_taken[i] && n++ == 0)
             first = search->found.names[i].text;
+    n += search->n_strays;
+    first = first ? first : search->first_stray;
     if (n)
         log_to(search->log, LOG_LEVEL_WARNING,
                "%s: %zu file%s not in its %s and left out: the first is %s", search->folder, n,
@@ -192,15 +204,10 @@ static int take_by_metadata(struct search *search)
     struct file_bytes text = {0};
     char **listed = NULL;
     size_t n_listed = 0;
-    int folder = folder_open(search->folder, search->log);
-    int err = folder < 0 ? folder : folder_read(folder, BAG_METADATA, MAX_METADATA_BYTES, &text);
-    if (folder >= 0)
-        close(folder);
+    int err = bag_metadata_read(search->folder, search->log, &text, &listed, &n_listed);
     if (err && err != -ENOENT && err != -ENOMEM && search->found.n > 1)
         log_to(search->log, LOG_LEVEL_WARNING, "%s/%s: %s; files are taken by their names",
                search->folder, BAG_METADATA, folder_error(err));
-    if (!err)
-        err = bag_metadata_files((char *)text.data, &listed, &n_listed);
     if (!err)
         err = take_listed(search, listed, n_listed);
     free(listed);

@@ -326,6 +326,35 @@ static void folder_missing_or_empty(void **state)
     assert_true(scratch_said(&scratch, "a place is missing"));
 }
 
+// A recording of ROS 2 is in the files that its metadata.yaml lists.
+static void folder_of_both_formats(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *metadata, *told;
+    } cases[] = {{NULL, "stray.mcap"},
+                 {"relative_file_paths:\n- walk_0.db3\n", "walk_0.db3"},
+                 {"relative_file_paths:\n- \"walk/walk_0.db3.zstd\"\n", "walk_0.db3"},
+                 {"relative_file_paths:\n- gone.db3\n- stray.mcap\n", "stray.mcap"},
+                 {"relative_file_paths:\n- gone.db3\n", "stray.mcap"},
+                 {"relative_file_paths: [walk_0.db3]\n", "stray.mcap"}};
+    char folder[256];
+    scratch_make_folder(&scratch, "walk");
+    scratch_write_text(&scratch, "walk/stray.mcap", "");
+    scratch_write_text(&scratch, "walk/walk_0.db3", "");
+    scratch_name(&scratch, "walk", folder);
+    struct capture_settings settings = settings_of("mcap");
+    settings.source = folder;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].metadata)
+            scratch_write_text(&scratch, "walk/metadata.yaml", cases[i].metadata);
+        assert_true(open_result(&settings) < 0);
+        char wanted[300];
+        snprintf(wanted, sizeof wanted, "%s/%s: ", folder, cases[i].told);
+        assert_true(scratch_said(&scratch, wanted));
+    }
+}
+
 // What rosbag2 compresses as a whole file is called that, and how it is unpacked.
 static void files_of_zstd(void **state)
 {
@@ -717,6 +746,7 @@ int main(void)
         TEST(tum_refuses),
         TEST(folder_missing_or_empty),
         TEST(files_of_zstd),
+        TEST(folder_of_both_formats),
         TEST(settings_out_of_range),
         TEST(sources_that_are_called_otherwise),
         TEST(recording_that_may_not_be_read),

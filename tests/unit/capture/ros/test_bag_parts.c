@@ -221,6 +221,30 @@ static void as_the_metadata_says(void **state)
     assert_said("3 files are not in its metadata.yaml and left out: the first is walk_0.mcap");
 }
 
+// Files of the other format are none of the recording's, where the metadata tells which are.
+static void strays_of_the_other_format(void **state)
+{
+    (void)state;
+    put("walk_0.db3", "");
+    put("b.mcap", "");
+    assert_int_equal(bag_parts_find(&parts, folder, ".db3", true, &sink), 0);
+    assert_string_equal(said, "");
+    put(BAG_METADATA, LIST "    - walk_0.db3\n");
+    bag_parts_free(&parts);
+    assert_int_equal(bag_parts_find(&parts, folder, ".db3", true, &sink), 0);
+    assert_int_equal(parts.n, 1);
+    assert_said("/bag: 1 file is not in its metadata.yaml and left out: the first is b.mcap\n");
+    put("a.mcap", "");
+    put("walk_1.db3", "");
+    bag_parts_free(&parts);
+    assert_int_equal(bag_parts_find(&parts, folder, ".db3", true, &sink), 0);
+    assert_int_equal(parts.n, 1);
+    assert_said("3 files are not in its metadata.yaml and left out: the first is walk_1.db3\n");
+    put(BAG_METADATA, LIST "    - a.mcap\n");
+    assert_found("a.mcap ");
+    assert_said("3 files are not in its metadata.yaml and left out: the first is b.mcap\n");
+}
+
 static void what_is_packed(void **state)
 {
     (void)state;
@@ -374,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(metadata_that_cannot_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(as_the_metadata_says, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_packed, setup, teardown),
+        cmocka_unit_test_setup_teardown(strays_of_the_other_format, setup, teardown),
         cmocka_unit_test(lists),
         cmocka_unit_test_setup_teardown(a_link_that_leads_out, setup, teardown),
         cmocka_unit_test_setup_teardown(memory, setup, teardown),
