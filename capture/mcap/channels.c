@@ -18,6 +18,7 @@ void mcap_channels_take_schema(struct mcap_channels *channels, const unsigned ch
 {
     const char *name, *encoding;
     size_t at = 2, n_name, n_encoding;
+    mcap_channel_list_schema(&channels->list, data, n);
     if (n < 2 || !mcap_take_string(data, n, &at, &name, &n_name) ||
         !mcap_take_string(data, n, &at, &encoding, &n_encoding) ||
         !mcap_is_text(encoding, n_encoding, "protobuf"))
@@ -286,6 +287,8 @@ unsigned mcap_channels_take(struct mcap_channels *channels, const unsigned char 
     if (n < 4 || !mcap_take_string(data, n, &at, &topic, &n_topic) ||
         !mcap_take_string(data, n, &at, &encoding, &n_encoding))
         return 0;
+    if (!mcap_ids_have(&channels->seen, (uint16_t)mcap_get(data, 2)))
+        mcap_channel_list_add(&channels->list, data, n);
     mcap_ids_add(&channels->seen, (uint16_t)mcap_get(data, 2));
     channels->has_ros = channels->has_ros || mcap_is_text(encoding, n_encoding, "cdr") ||
                         mcap_is_text(encoding, n_encoding, "ros1");

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "capture/mcap/channel_list.h"
+
 #define MCAP_DEFAULT_UNITS_PER_M 1000 // where a channel tells none
 
 // A set of ids, of schemas or of channels: a bit for each there can be.
@@ -76,8 +78,9 @@ struct mcap_channels {
     struct mcap_calib_channel calibs[64];   // the first ones
     size_t n_calibs;
 
-    bool has_ros;         // a channel of a ROS encoding
-    struct mcap_ids seen; // channels of any kind
+    bool has_ros;                  // a channel of a ROS encoding
+    struct mcap_ids seen;          // channels of any kind,
+    struct mcap_channel_list list; // and what they are
     struct mcap_ids image_schemas, calib_schemas, listed;
 };
 

@@ -50,7 +50,7 @@ size_t foxglove_put_transform(const double position_m[3], const double orientati
 struct foxglove_image {
     int64_t time_ns; // when it was taken, 0 = not told, or out of range
     uint32_t width_px, height_px, step_bytes;
-    char encoding[16];
+    char encoding[32];         // "" where it is longer
     const unsigned char *data; // inside the message
     size_t n_data_bytes;
     double units_per_m;              // of the source, 0 = not told: that of `data`

@@ -434,7 +434,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
               const struct log_sink *log, struct mcap_index *out)
 {
     bool complete = false;
-    char most_topic[MCAP_TOPIC_BYTES], topics[MCAP_LIST_BYTES];
+    char most_topic[MCAP_TOPIC_BYTES], topics[MCAP_LIST_BYTES], none[MCAP_CHANNEL_LIST_BYTES + 80];
     *out = (struct mcap_index){0};
     struct walk *walk = calloc(1, sizeof *walk);
     if (!walk)
@@ -462,6 +462,7 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         return -ENOMSG;
     }
     out->channels = channels->depths;
+    memcpy(out->topic, channels->depth_topic, sizeof out->topic);
     const uint64_t n_lost = count_lost(walk);
     struct stamp_order order = {0};
     if (!err) {
@@ -472,7 +473,9 @@ int mcap_scan(struct mcap_reader *reader, const char *name, const struct mcap_ch
         reason = "its chunks are compressed in a way that this program was not built for";
         err = -ENOTSUP;
     } else if (!err && !out->has_channel) {
-        reason = "no channel with protobuf foxglove.RawImage";
+        snprintf(none, sizeof none, "no channel with protobuf foxglove.RawImage; its channels: %s",
+                 channels->list.n_text ? channels->list.text : "none");
+        reason = none;
         err = -EINVAL;
     } else if (!err && !out->n_frames) {
         reason = walk->damage.n ? "no depth image can be read" : "no depth image";

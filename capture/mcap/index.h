@@ -26,6 +26,7 @@ struct mcap_index {
     double units_per_m;       // of the channel's metadata, 0 = not given
     struct intrinsics camera; // of the first calibration message, zero without one
     uint32_t width_px, height_px;
+    char topic[MCAP_TOPIC_BYTES]; // of the depth images
 };
 
 // Walks through the file: finds the depth channel (protobuf foxglove.RawImage of 16UC1 or mono16;
@@ -34,20 +35,23 @@ struct mcap_index {
 // them), its images, of all channels of that topic, and its calibration. Unpacks only as many
 // chunks as that takes. A file that breaks off is read up to there, with a warning; so are images
 // whose stamps go back, which are put in order. Returns 0, or after logging "<name>: <reason>":
-// -EINVAL (no MCAP file, no depth channel, none as chosen: they are listed), -ENOENT (no image),
-// -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM; *out is then empty. Returns
-// -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h: by its profile, or because
-// no channel is protobuf but one is CDR or ROS 1.
+// -EINVAL (no MCAP file, no depth channel: all channels are listed, none as chosen: those of depth
+// are), -ENOENT (no image), -ENOTSUP (a compression that was not built in), -EIO, -ENOMEM; *out is
+// then empty. Returns -ENOMSG and logs nothing when it is a ROS recording, for mcap/ros2.h: by its
+// profile, or because no channel is protobuf but one is CDR or ROS 1.
 __attribute__((warn_unused_result)) int mcap_scan(struct mcap_reader *reader, const char *name,
                                                   const struct mcap_choice *choice,
                                                   const struct log_sink *log,
                                                   struct mcap_index *out);
 void mcap_index_free(struct mcap_index *index);
 
-// Copies the pixels of one frame. Returns 0, or with *out_reason set (pixels undefined) -EBADMSG or
+#define MCAP_REASON_BYTES 400
+
+// Copies the pixels of one frame. Returns 0, or with out_reason set (pixels undefined) -EBADMSG or
 // -ENODATA: its chunk cannot be unpacked, so that all images in it are lost.
 __attribute__((warn_unused_result)) int mcap_decode(struct mcap_reader *reader,
                                                     const struct mcap_index *index, uint64_t frame,
-                                                    uint16_t *out_pixels, const char **out_reason);
+                                                    uint16_t *out_pixels,
+                                                    char out_reason[MCAP_REASON_BYTES]);
 
 #endif

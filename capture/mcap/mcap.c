@@ -61,27 +61,41 @@ static int find_message(struct mcap_reader *reader, const struct mcap_index *ind
     return 0;
 }
 
+// Why an image of the recording is not taken, in `out`; NULL: it is.
+static const char *fault_of(const struct mcap_index *index, const struct foxglove_image *image,
+                            char out[MCAP_REASON_BYTES])
+{
+    if (image->width_px != index->width_px || image->height_px != index->height_px)
+        return "image size differs from the recording's";
+    if (image->remainders && image->units_per_m != index->units_per_m)
+        return "depth unit differs from the recording's";
+    if (!foxglove_is_depth(image)) {
+        snprintf(out, MCAP_REASON_BYTES, "%s is %s, not a 16UC1 or mono16 image", index->topic,
+                 image->encoding[0] ? image->encoding : "of no known encoding");
+        return out;
+    }
+    return image->step_bytes < 2 * (uint64_t)image->width_px ? "its rows are shorter than its width"
+                                                             : NULL;
+}
+
 int mcap_decode(struct mcap_reader *reader, const struct mcap_index *index, uint64_t i,
-                uint16_t *out_pixels, const char **out_reason)
+                uint16_t *out_pixels, char out_reason[MCAP_REASON_BYTES])
 {
     size_t n;
     struct foxglove_image image;
     const unsigned char *message;
-    int err = find_message(reader, index, &index->frames[i], &message, &n, out_reason);
-    if (err)
+    const char *reason;
+    int err = find_message(reader, index, &index->frames[i], &message, &n, &reason);
+    if (!err) {
+        reason = foxglove_get_image(message, n, &image) ? fault_of(index, &image, out_reason)
+                                                        : "malformed image message";
+        err = reason ? -EBADMSG : 0;
+    }
+    if (err) {
+        if (reason != out_reason)
+            snprintf(out_reason, MCAP_REASON_BYTES, "%s", reason);
         return err;
-    *out_reason = "malformed image message";
-    if (!foxglove_get_image(message, n, &image))
-        return -EBADMSG;
-    *out_reason = "image size differs from the recording's";
-    if (image.width_px != index->width_px || image.height_px != index->height_px)
-        return -EBADMSG;
-    *out_reason = "depth unit differs from the recording's";
-    if (image.remainders && image.units_per_m != index->units_per_m)
-        return -EBADMSG;
-    *out_reason = "not a 16UC1 or mono16 image";
-    if (!foxglove_is_depth(&image) || image.step_bytes < 2 * (uint64_t)image.width_px)
-        return -EBADMSG;
+    }
     for (uint32_t y = 0; y < image.height_px; y++) {
         const unsigned char *row = image.data + (size_t)y * image.step_bytes;
         uint16_t *out = out_pixels + (size_t)y * image.width_px;
@@ -109,7 +123,7 @@ struct mcap {
     struct {
         bool *is_image; // of each of the index; NULL: none so far
         size_t n_images, n_chunks, n_told;
-        const char *reason; // that was told last
+        char reason[MCAP_REASON_BYTES]; // that was told last
     } lost;
 };
 
@@ -295,9 +309,9 @@ static void tell_of_image(struct mcap *mcap, uint64_t i, const char *reason)
 {
     mcap->lost.is_image[i] = true;
     mcap->lost.n_images++;
-    if (mcap->lost.reason && strcmp(reason, mcap->lost.reason) == 0)
+    if (strcmp(reason, mcap->lost.reason) == 0)
         return;
-    mcap->lost.reason = reason;
+    snprintf(mcap->lost.reason, sizeof mcap->lost.reason, "%s", reason);
     mcap->lost.n_told++;
     log_to(&mcap->log, LOG_LEVEL_WARNING, "%s: image %llu: %s", mcap->path, (unsigned long long)i,
            reason);
@@ -305,8 +319,8 @@ static void tell_of_image(struct mcap *mcap, uint64_t i, const char *reason)
 
 static int decode_foxglove(struct mcap *mcap, uint64_t i, uint16_t *pixels)
 {
-    const char *reason;
-    const int err = mcap_decode(mcap->reader, &mcap->index, i, pixels, &reason);
+    char reason[MCAP_REASON_BYTES];
+    const int err = mcap_decode(mcap->reader, &mcap->index, i, pixels, reason);
     if (err && !mcap->lost.is_image)
         mcap->lost.is_image = calloc(mcap->index.n_frames, sizeof *mcap->lost.is_image);
     if (err && mcap->lost.is_image && !mcap->lost.is_image[i])
@@ -330,7 +344,7 @@ static int mcap_decode_frame(void *state, uint64_t i, uint16_t *pixels, struct c
 
 const struct capture_driver capture_driver_mcap = {
     .name = "mcap",
-    .summary = "MCAP file with 16UC1 foxglove.RawImage, or of ROS (FILE#TOPIC chooses)",
+    .summary = "MCAP file with foxglove.RawImage depth, or of ROS (FILE#TOPIC chooses)",
     .open = mcap_open,
     .stamp = mcap_stamp,
     .decode = mcap_decode_frame,

@@ -264,7 +264,26 @@ static void a_camera_is_chosen(void **state)
     channel(1, 3, "depth", "protobuf", "", "");
     image(1, 5, W, 1);
     assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
-    assert_said("a.mcap: no channel with protobuf foxglove.RawImage");
+    assert_said("a.mcap: no channel with protobuf foxglove.RawImage; its channels: depth "
+                "(foxglove.RawImage in jsonschema, protobuf)\n");
+    begin("");
+    for (unsigned i = 0; i < 100; i++) // as chunks repeat it
+        schema(4, "foxglove.CompressedImage", "protobuf");
+    schema(5, "foxglove.Log", "protobuf");
+    channel(1, 4, "/a", "protobuf", "", "");
+    channel(1, 4, "/a", "protobuf", "", ""); // again
+    channel(2, 0, "/b", "json", "", "");
+    channel(3, 5, "/c", "protobuf", "", "");
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("its channels: /a (foxglove.CompressedImage, protobuf), /b (no schema, json), "
+                "/c (foxglove.Log, protobuf)\n");
+    begin("");
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("its channels: none\n");
+    for (unsigned i = 1; i <= 60; i++)
+        channel(i, 4, "/a/topic/with/a/long/name", "protobuf", "", "");
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("...\n");
     file[0] = 'x';
     assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
     assert_said("a.mcap: not an MCAP file");
@@ -410,6 +429,26 @@ static void colour_is_not_depth(void **state)
         assert_int_equal(value, 200);
         if (is_first)
             assert_said("a.mcap: no depth topic of camera left, its only one is taken: /depth\n");
+    }
+}
+
+// Which topic's, and what they are.
+static void images_of_other_encodings(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"rgb8", "a.mcap: image 0: /camera/color is rgb8, not a 16UC1 or mono16 image\n"},
+        {"32FC1", "a.mcap: image 0: /camera/color is 32FC1, not a 16UC1 or mono16 image\n"},
+        {"", "/camera/color is of no known encoding, not a 16UC1 or mono16 image\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin("");
+        channel(1, IMAGE, "/camera/color", "protobuf", "", "");
+        encoding = cases[i][0];
+        image(1, 5, W, 1);
+        encoding = "16UC1";
+        assert_int_equal(open_as("", NULL, true, NULL), -EBADMSG);
+        assert_said(cases[i][1]);
     }
 }
 
@@ -719,6 +758,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_camera_that_comes_late, setup, teardown),
         cmocka_unit_test_setup_teardown(the_one_that_was_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(colour_is_not_depth, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_of_other_encodings, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_that_is_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
