@@ -47,6 +47,16 @@ def calibrate(a, b, code=0, says=""):
     return json.loads(run.stdout) if code == 0 else None
 
 
+def check_apart(a, b, rows):
+    """Recordings with no time that both have are refused before they are tracked."""
+    length_s = float(rows[-1][0]) - float(rows[0][0])
+    with open(b + "/depth.txt", "w") as file:
+        file.writelines(f"{float(stamp) + length_s + 9.5:.6f} {rest}" for stamp, rest in rows)
+    for names in ((a, b), (b, a)):
+        calibrate(*(f"tum:{name}" for name in names), code=1,
+                  says=f"tum:{b} begins 9.5 s after the end of tum:{a}: recordings that both")
+
+
 def check_clocks():
     """The same frames once more with stamps of another clock: a camera at the same place."""
     a, b, rig = (f"{harness.SCRATCH}/{name}" for name in ("a", "b", "rig.txt"))
@@ -55,6 +65,7 @@ def check_clocks():
     shutil.copytree(a, b)
     with open(a + "/depth.txt") as file:
         rows = [line.split(maxsplit=1) for line in file if line[0] != "#"]
+    check_apart(a, b, rows)
     with open(b + "/depth.txt", "w") as file:
         file.writelines(f"{float(stamp) + AHEAD_S:.6f} {rest}" for stamp, rest in rows)
     run = run_calibrate(f"tum:{a}", f"tum:{b}", rig)

@@ -348,6 +348,24 @@ static bool look_at_sources(void)
     return differ;
 }
 
+// Whether there may be a time of both, before what takes long begins.
+static bool look_at_times(void)
+{
+    int64_t first_ns[2], last_ns[2];
+    for (int i = 0; i < 2; i++)
+        if (!way_look_at_times(options.recordings[i], &first_ns[i], &last_ns[i]))
+            return true; // it is told why when it is tracked
+    const double apart_s = (double)later(first_ns[0] - last_ns[1], first_ns[1] - last_ns[0]) * 1e-9;
+    const int earlier = first_ns[0] > first_ns[1];
+    if (apart_s <= CLOCK_OFFSET_MAX_S)
+        return true;
+    posectl_complain("%s begins %.1f s after the end of %s: recordings that both cameras made at "
+                     "the same time are wanted (their clocks may differ by %.0f s)",
+                     options.recordings[!earlier], apart_s, options.recordings[earlier],
+                     CLOCK_OFFSET_MAX_S);
+    return false;
+}
+
 static int calibrate(const struct posectl *ctl)
 {
     static struct way ways[2];
@@ -384,6 +402,6 @@ int posectl_rig(struct posectl *ctl, int argc, char **argv)
         NULL};
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
-    const bool good = look_at_sources() && look_at_outputs(ctl->file);
+    const bool good = look_at_sources() && look_at_outputs(ctl->file) && look_at_times();
     return !good || calibrate(ctl) < 0 ? POSECTL_FAILED : POSECTL_OK;
 }

@@ -169,6 +169,26 @@ static int learn(struct pass *pass, struct depth_error *out, float **out_per_m)
     return 0;
 }
 
+bool way_look_at_times(const char *source, int64_t *out_first_ns, int64_t *out_last_ns)
+{
+    const struct capture_settings settings = {
+        .source = source, .rate = CAPTURE_RATE_MAX, .seed = CAPTURE_SEED};
+    struct capture *capture;
+    struct capture_playback playback;
+    struct capture_frame frame;
+    if (capture_open(&capture, &settings) < 0)
+        return false;
+    const bool good = !capture_info(capture)->live &&
+                      capture_control(capture, CAPTURE_QUERY, 0, &playback) == 0 &&
+                      capture_read(capture, -1, &frame) == 0;
+    if (good) {
+        *out_first_ns = frame.image.time_ns;
+        *out_last_ns = frame.image.time_ns + llround(playback.duration_s * 1e9);
+    }
+    capture_close(&capture);
+    return good;
+}
+
 int way_find(const char *source, enum gpu_backend backend, struct way *out)
 {
     struct pass pass = {0};

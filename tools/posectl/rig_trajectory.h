@@ -39,6 +39,10 @@ struct way {
     struct depth_error field; // it, where that is so
 };
 
+// The stamps of a recording's first and last frame, without tracking it. Says nothing: returns
+// false where it is none that can be read, which way_find tells of.
+bool way_look_at_times(const char *source, int64_t *out_first_ns, int64_t *out_last_ns);
+
 // Tracks a whole recording. Returns 0, or a negative errno with the reason told to the user;
 // way_free is to be called all the same.
 __attribute__((warn_unused_result)) int way_find(const char *source, enum gpu_backend backend,
