@@ -466,6 +466,20 @@ def check_ends():
     daemon.stop()
 
 
+# What help() needs of all that the package names.
+HELP = """
+import pydoc
+import posed, posed.messages
+
+for module in (posed, posed.messages):
+    said = pydoc.plain(pydoc.render_doc(module))
+    for name in module.__all__:
+        assert name in said, name
+assert posed.Status.__module__ == "posed.messages", posed.Status.__module__
+print("well")
+"""
+
+
 # WHERE, and the sockets `pub` and `req` that it means.
 ADDRESSES = (
     ("127.0.0.1", "tcp://127.0.0.1:5570", "tcp://127.0.0.1:5573"),
@@ -566,6 +580,7 @@ def scenario():
         check_slow(daemon)
         check_unanswered()
         check_full()
+        check(run_python(HELP) == "well\n", "HELP")
         check(run_python(WRONG, harness.SCRATCH + "/none") == "well\n", "WRONG")
         check(run_python(AGAIN, daemon.folder) == "well\n", "AGAIN")
         check_ends()

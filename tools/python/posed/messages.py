@@ -25,8 +25,11 @@ def message_class(name: str) -> Any:
     """The class of a message, "Odometry" or "Params.Param"."""
     descriptor = _pool.FindMessageTypeByName("posed." + name)
     if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_pool).GetPrototype(descriptor)
+        found = message_factory.GetMessageClass(descriptor)
+    else:
+        found = message_factory.MessageFactory(_pool).GetPrototype(descriptor)
+    found.__module__ = __name__  # protobuf leaves None, of which help() and pickle make an error
+    return found
 
 
 def enum_name(enum: str, value: int) -> str:
