@@ -2,6 +2,8 @@
 """A camera's own error is learnt from one recording of it and taken out of another, announced on
 `calib`; a field of another camera, a damaged one and a recording that says nothing are refused."""
 import json
+import os
+import shutil
 import subprocess
 import zlib
 
@@ -62,6 +64,27 @@ def check_judged(path):
               says="this is not the camera's field")
 
 
+def check_twice(path):
+    """A recording that is named twice, by another path, or of which there is a copy with other
+    time stamps or a part is no two: what is kept aside would have been learnt from."""
+    once = harness.SCRATCH + "/once"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room-rotation", once, "--frames", "40"],
+                   check=True, stdout=subprocess.DEVNULL)
+    os.symlink(once, once + "-link")
+    shutil.copytree(once, once + "-part")
+    with open(once + "/depth.txt") as file:
+        rows = [line.split(maxsplit=1) for line in file if line[0] != "#"]
+    with open(once + "-part/depth.txt", "w") as file:
+        file.writelines(f"{float(stamp) + 100:.6f} {rest}" for stamp, rest in rows[15:])
+    same = "are the same recording: "
+    calibrate(LEARN, LEARN, "-o", path, code=1, says=f"{LEARN} and {LEARN} {same}")
+    calibrate("tum:" + once, f"tum:{once}-link/", "-o", path, code=1,
+              says=f"tum:{once} and tum:{once}-link/ {same}")
+    calibrate("tum:" + once, f"tum:{once}-part", "-o", path, code=1,
+              says=f"tum:{once} and tum:{once}-part have the same images (25 of 25): ")
+    check(not os.path.exists(path), "a field of them")
+
+
 def scenario():
     path = harness.SCRATCH + "/camera.field"
     report = json.loads(calibrate(LEARN, "-o", path, "-o", "json"))
@@ -76,6 +99,7 @@ def scenario():
     calibrate("tum:/nowhere", "-o", path + "2", code=1, says="/nowhere")
 
     check_judged(path)
+    check_twice(path + "2")
 
     without_m, _ = ate_m()
     with_m, daemon = ate_m("--set", "camera.field=" + path)

@@ -11,10 +11,15 @@
 #include "gpu/track/calibrate.h"
 #include "gpu/track/track.h"
 #include "tools/posectl/output_look.h"
+#include "tools/posectl/same_frames.h"
+#include "tools/posectl/same_source.h"
 
 #define MAX_RECORDINGS 16
 #define FRAMES_WANTED  110  // of all recordings together
 #define OTHERS_REDUCE  0.05 // the camera's own field lowers a residual by more than that
+// That two recordings may have in common: images without noise of two rendered ones that begin at
+// the same place, and equal checksums of images that differ.
+#define FRAMES_ALIKE   10
 
 struct options {
     const char *recordings[MAX_RECORDINGS];
@@ -75,11 +80,44 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     return posectl_option(key, arg, state);
 }
 
-// What the first recording said of its camera; the others must say the same.
+// What the first recording said of its camera; the others must say the same. And what images each
+// has.
 struct camera {
     struct capture_info info;
     bool known;
+    struct same_frames frames[MAX_RECORDINGS];
 };
+
+// What stands twice counts as twice the time, and what is kept aside was learnt from by its twin.
+static int complain_same(size_t i, size_t k, const char *how)
+{
+    posectl_complain("%s and %s%s: the error is learnt from frames and judged by others that had "
+                     "no part in it: name each recording once",
+                     options.recordings[i], options.recordings[k], how);
+    return -EINVAL;
+}
+
+static int check_sources(void)
+{
+    for (size_t k = 1; k < options.n_recordings; k++)
+        for (size_t i = 0; i < k; i++)
+            if (same_source(options.recordings[i], options.recordings[k]))
+                return complain_same(i, k, " are the same recording");
+    return 0;
+}
+
+static int check_frames(const struct camera *camera, size_t k)
+{
+    char how[80];
+    for (size_t i = 0; i < k; i++) {
+        const size_t n = same_frames_count(&camera->frames[k], &camera->frames[i]);
+        if (n <= FRAMES_ALIKE)
+            continue;
+        snprintf(how, sizeof how, " have the same images (%zu of %zu)", n, camera->frames[k].n);
+        return complain_same(i, k, how);
+    }
+    return 0;
+}
 
 static int check_same(const struct camera *camera, const struct capture_info *info)
 {
@@ -104,8 +142,8 @@ struct pass {
     float *map;
 };
 
-static int take_frames(struct pass *pass, struct calibrate *calibrate, uint32_t *group,
-                       uint64_t step, uint64_t n_most)
+static int take_frames(struct pass *pass, struct calibrate *calibrate, struct same_frames *frames,
+                       uint32_t *group, uint64_t step, uint64_t n_most)
 {
     struct capture_frame frame;
     struct track_result result;
@@ -124,6 +162,12 @@ static int take_frames(struct pass *pass, struct calibrate *calibrate, uint32_t 
         *group += result.map_epoch != epoch;
         epoch = result.map_epoch;
         bool good = result.state == TRACK_STATE_TRACKING || result.state == TRACK_STATE_INIT;
+        // Images that nothing is seen in are no sign of the same recording.
+        if (good)
+            status = same_frames_add(frames, frame.image.depth,
+                                     (size_t)frame.image.width_px * frame.image.height_px);
+        if (status < 0)
+            break;
         if (n % step != 0 || n_taken >= n_most)
             continue;
         if (!good) {
@@ -207,11 +251,15 @@ static int collect(struct camera *camera, struct calibrate **out)
         if (status == 0) {
             uint64_t n_frames = capture_info(pass.capture)->n_frames;
             uint64_t step = (n_frames + n_most - 1) / n_most;
-            status = take_frames(&pass, *out, &group, step > 0 ? step : 1, n_most);
+            status =
+                take_frames(&pass, *out, &camera->frames[i], &group, step > 0 ? step : 1, n_most);
+            same_frames_end(&camera->frames[i]);
         }
         // Why a recording cannot be opened has been said by what found it.
         if (status == -ENOMEM || (is_open && status < 0))
             posectl_complain("%s: %s", options.recordings[i], strerror(-status));
+        else if (status == 0)
+            status = check_frames(camera, i);
         close_pass(&pass);
     }
     return status;
@@ -264,7 +312,11 @@ static int run(const struct posectl *ctl)
     struct calibrate_report report;
     int status = options.check ? depth_error_read(options.check, &posectl_log, &field) : 0;
     if (status == 0)
+        status = check_sources();
+    if (status == 0)
         status = collect(&camera, &calibrate);
+    for (size_t i = 0; i < options.n_recordings; i++)
+        same_frames_free(&camera.frames[i]);
     const char *serial = options.serial ? options.serial : camera.info.serial;
     if (status == 0 && options.check) {
         status = depth_error_check_camera(&field, &camera.info.camera, serial, options.check,
