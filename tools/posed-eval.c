@@ -35,7 +35,7 @@ struct options {
         offset_at_limit;  // at_limit: the best one lies at the end of what was searched
     double nees_offset_s; // the same for NEES
     double turn_offset_s; // the same by how fast both turn; NaN: not asked, or they do not tell
-    bool json, nees;
+    bool json, nees, has_reference;
     struct eval_parts parts; // of the trajectory; of more than one the longest is judged
     struct nees_reference reference;
 };
@@ -115,6 +115,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case 'r':
         parse_reference(state, arg, &options->reference);
+        options->has_reference = true;
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument %s", arg);
@@ -122,6 +123,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!options->truth || !options->trajectory)
             argp_error(state, "--groundtruth and --trajectory are expected");
+        if (options->has_reference && !options->nees)
+            argp_error(state, "--reference-error is what --nees reckons with: give that, too");
         break;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -159,6 +159,8 @@ def check_usage():
     assert "(--plot): x.foo: a picture" in ctl(2, "register", made, made, "--plot", "x.foo").stderr
     told = ctl(1, "calibrate", "synth:room", "--check", harness.SCRATCH).stderr
     assert told == f"posectl: {harness.SCRATCH}: Is a directory\n", told
+    told = ctl(2, "calibrate", "synth:room", "--check", "a", "-o", harness.SCRATCH + "/b").stderr
+    assert f"--check a -o {harness.SCRATCH}/b: judging a field writes none" in told, told
     assert "less than 48 letters" in ctl(2, "set", 50 * "x" + "=1").stderr
     for where in ("127.0.0.1:99999", "tcp://127.0.0.1:0", "ipc://", "http://127.0.0.1:8765"):
         assert "or no address" in ctl(3, "status", "-e", where, "--timeout", "60").stderr

@@ -243,6 +243,8 @@ def check_eval_errors(folder, path):
     tool("posed-eval", "-g", folder, "-t", path, "--delta", "0", code=2, says="--delta 0")
     tool("posed-eval", "-g", folder, "-t", path, "--nees", code=1, says="no covariances")
     tool("posed-eval", "-g", folder, "-t", path, "--nees", "-r", "2", code=2, says="MM:DEG")
+    tool("posed-eval", "-g", folder, "-t", path, "-r", "1:2", code=2,
+         says="--reference-error is what --nees reckons with")
     tool("posed-eval", "-g", folder, "-t", path, "--plot", "/nowhere/p.png", code=1,
          says="/nowhere/p")
 

@@ -335,7 +335,7 @@ static int run(const struct posectl *ctl)
         complain_little(report.reduction);
         return -ERANGE;
     }
-    if (!ctl->file || options.check)
+    if (!ctl->file)
         return 0;
     snprintf(field.serial, sizeof field.serial, "%s", serial);
     status = depth_error_write(ctl->file, &field, &posectl_log);
@@ -361,6 +361,11 @@ int posectl_calibrate(struct posectl *ctl, int argc, char **argv)
         NULL};
     ctl->takes_file = true;
     posectl_parse(ctl, &argp, argc, argv);
+    if (options.check && ctl->file) {
+        posectl_complain("--check %s -o %s: judging a field writes none: leave one of the two out",
+                         options.check, ctl->file);
+        return POSECTL_USAGE;
+    }
     if (!options.check && !ctl->file)
         posectl_complain("no -o FILE: the field is learnt and judged, but not kept");
     if (!options.check && !output_look_new(ctl->file))
