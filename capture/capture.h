@@ -86,9 +86,10 @@ struct capture_info {
     double units_per_m;       // after overrides
     double float_per_m;       // of images that are floats in their source, there; 0: they are none
     struct capture_told told;
-    bool live;         // a camera: no end of its own, no pacing
-    uint64_t n_frames; // frames that a full replay delivers, 0 = unknown
-    int64_t period_ns; // median frame period, 0 = unknown
+    bool units_are_doubted; // recordings: the depths contradict units_per_m; the log says by what
+    bool live;              // a camera: no end of its own, no pacing
+    uint64_t n_frames;      // frames that a full replay delivers, 0 = unknown
+    int64_t period_ns;      // median frame period, 0 = unknown
     // Kinect, of the device itself: const_shift, pixel size [mm], reference plane [cm], emitter
     // [cm] (see capture/kinect/disparity.h); 0 when the source does not tell
     double zero_plane[4];

@@ -201,7 +201,7 @@ int plausible_scale(const double *steps, size_t n_frames, const struct intrinsic
                "%g pixels is none of such a camera (%d to %d at a width of 640): are the "
                "intrinsics another camera's (camera.fx, camera.fy)?",
                camera->fx_px, FOCAL_MIN_PX, FOCAL_MAX_PX);
-    return -ERANGE;
+    return usual_focal ? -ERANGE : -EDOM;
 }
 
 int plausible_depth(double median_m, double units_per_m, double float_per_m,

@@ -38,7 +38,8 @@ double plausible_steps(const struct depth_frame *frame);
 // camera.depth_scale does that.
 
 // What the steps of a few frames say of the depth scale and the focal length in force. Nothing is
-// said where the frames do not agree. Returns 0, or -ERANGE after a warning in words.
+// said where the frames do not agree. Returns 0, or after a warning in words -ERANGE (the depth
+// scale seems wrong) or -EDOM (the focal length).
 __attribute__((warn_unused_result)) int plausible_scale(const double *steps, size_t n_frames,
                                                         const struct intrinsics *camera,
                                                         double units_per_m, double float_per_m,

@@ -28,7 +28,7 @@ struct probe {
     const struct capture_driver *driver;
     void *state;
     const struct replay *replay;
-    const struct capture_info *info;
+    struct capture_info *info;
     const struct log_sink *log;
     struct depth_frame image;
     uint16_t *pixels; // of it
@@ -92,10 +92,9 @@ static void check_steps(struct probe *probe)
     for (uint64_t k = 0; k < N_STEP_PROBES; k++)
         steps[k] =
             decode(probe, k, N_STEP_PROBES, &entry) == 0 ? plausible_steps(&probe->image) : NAN;
-    int implausible =
+    probe->info->units_are_doubted =
         plausible_scale(steps, N_STEP_PROBES, &probe->info->camera, probe->info->units_per_m,
-                        probe->info->float_per_m, probe->log);
-    (void)implausible;
+                        probe->info->float_per_m, probe->log) == -ERANGE;
 }
 
 static enum log_level level_of(const struct capture_settings *settings)
@@ -120,7 +119,7 @@ int probe_intrinsics(const struct capture_info *info, const struct capture_setti
 }
 
 int probe_recording(const struct capture_driver *driver, void *state, const struct replay *replay,
-                    const struct capture_info *info, const struct capture_settings *settings)
+                    struct capture_info *info, const struct capture_settings *settings)
 {
     struct named_log named = name_source(info, settings);
     const struct log_sink log = {say_name, &named};

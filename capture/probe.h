@@ -12,12 +12,12 @@
 __attribute__((warn_unused_result)) int probe_intrinsics(const struct capture_info *info,
                                                          const struct capture_settings *settings);
 
-// Of a recording, and some of its frames, too. Before replay_start: decodes them itself. Returns 0,
-// or with the reason in the log: -ERANGE as probe_intrinsics, -EINVAL (no frame is readable),
-// -ENOMEM, another negative errno of the driver.
+// Of a recording, and some of its frames, too: fills in info->units_are_doubted. Before
+// replay_start: decodes them itself. Returns 0, or with the reason in the log: -ERANGE as
+// probe_intrinsics, -EINVAL (no frame is readable), -ENOMEM, another negative errno of the driver.
 __attribute__((warn_unused_result)) int probe_recording(const struct capture_driver *driver,
                                                         void *state, const struct replay *replay,
-                                                        const struct capture_info *info,
+                                                        struct capture_info *info,
                                                         const struct capture_settings *settings);
 
 #endif

@@ -85,6 +85,29 @@ def check_twice(path):
     check(not os.path.exists(path), "a field of them")
 
 
+def check_scale(path):
+    """By a wrong scale all distances are wrong, and so is the field: none is learnt."""
+    source = harness.SCRATCH + "/scale"
+    subprocess.run([harness.BINARY + "/bin/posed-synth", "room-rotation", source, "--frames", "40"],
+                   check=True, stdout=subprocess.DEVNULL)
+    calibration = source + "/calibration.txt"
+    with open(calibration) as file:
+        camera = file.read().split()[:4]
+    few = "frames that could be tracked, 80 are needed"
+    for told, given, says in (
+            (5000, None, few), (5000, 5100, few), (None, None, few),
+            (5000, 2000, "--depth-scale 2000 contradicts calibration.txt, which has 5000 units"),
+            (None, 2000, "--depth-scale 2000 contradicts the format, which has 5000 units per "
+                         "metre: leave it out, or say in the recording's calibration.txt"),
+            (4000, None, "with 4000 units per metre, which seem wrong, no field is learnt"),
+            (4000, 5000, "--depth-scale 5000 contradicts calibration.txt, which has 4000"),
+            (4000, 4000, few)):
+        with open(calibration, "w") as file:
+            file.write(" ".join(camera + ([] if told is None else ["640", "480", str(told)])))
+        options = [] if given is None else ["--depth-scale", str(given)]
+        calibrate("tum:" + source, "-o", path, *options, code=1, says=says)
+
+
 def scenario():
     path = harness.SCRATCH + "/camera.field"
     report = json.loads(calibrate(LEARN, "-o", path, "-o", "json"))
@@ -100,6 +123,7 @@ def scenario():
 
     check_judged(path)
     check_twice(path + "2")
+    check_scale(path + "2")
 
     without_m, _ = ate_m()
     with_m, daemon = ate_m("--set", "camera.field=" + path)

@@ -4,10 +4,12 @@
 #include "tools/posectl/calibrate.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/capture.h"
+#include "capture/overrides.h"
 #include "gpu/track/calibrate.h"
 #include "gpu/track/track.h"
 #include "tools/posectl/output_look.h"
@@ -134,6 +136,35 @@ static int check_same(const struct camera *camera, const struct capture_info *in
     return -EINVAL;
 }
 
+// All of the field is by the distances. A scale that is given as the recording has it is taken
+// in spite of a doubt: other kinds of cameras may have steps like those of a wrong scale.
+static int check_units(const char *source, const struct capture_info *info)
+{
+    const struct capture_told *told = &info->told;
+    if (options.depth_scale != 0 && told->units_by[0]) {
+        const double share = told->units_per_m / options.depth_scale;
+        if (fmax(share, 1 / share) <= 1 + OVERRIDES_DOUBT)
+            return 0;
+        posectl_complain("%s: --depth-scale %g contradicts %s, which has %g units per metre: leave "
+                         "it out%s",
+                         source, options.depth_scale, told->units_by, told->units_per_m,
+                         told->units_are_usual ? ", or say in the recording's calibration.txt (fx "
+                                                 "fy cx cy width height units_per_metre) what is "
+                                                 "right"
+                                               : "");
+        return -EINVAL;
+    }
+    if (!info->units_are_doubted)
+        return 0;
+    posectl_complain("%s: with %g units per metre, which seem wrong, no field is learnt: see the "
+                     "warning%s",
+                     source, info->units_per_m,
+                     told->units_by[0] ? ". --depth-scale with the same number takes it as right"
+                     : info->float_per_m != 0 ? ""
+                                              : ", and give --depth-scale");
+    return -EINVAL;
+}
+
 // One recording's frames while it is tracked.
 struct pass {
     struct capture *capture;
@@ -221,7 +252,9 @@ static int open_pass(struct pass *pass, const char *source, struct camera *camer
         posectl_complain("%s: a recording is wanted, not a camera", source);
         return -EINVAL;
     }
-    status = check_same(camera, info);
+    status = check_units(source, info);
+    if (status == 0)
+        status = check_same(camera, info);
     if (status < 0)
         return status;
     camera->info = camera->known ? camera->info : *info;
