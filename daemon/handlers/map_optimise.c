@@ -41,7 +41,7 @@ static bool begin(struct handlers *handlers, const struct handlers_call *call)
 }
 
 // Waits for the end. Returns 0, -ESTALE (a new epoch), -ECANCELED (by the client), -ETIME, -EDOM
-// (the poses cannot be solved for), -ENOMEM, or -EIO: the reply says why.
+// and -ENOLINK (the poses cannot be solved for), -ENOMEM, or -EIO: the reply says why.
 static int wait_for_end(struct handlers *handlers, const struct handlers_call *call,
                         struct optimise_report *out, uint64_t *out_next_seq)
 {
@@ -92,6 +92,12 @@ void handlers_optimise_map(struct handlers *handlers, const struct handlers_call
             "the keyframes cannot be solved for: their links leave some of them free. All "
             "are where they were: move the camera and ask again, or begin a new map "
             "(posectl reset)");
+    } else if (error == -ENOLINK) {
+        handlers_fail(
+            call->reply, posed_Code_FAILED_PRECONDITION, NULL,
+            "the keyframes cannot be solved for: nothing is measured between them but from "
+            "each to the next. All are where they were: let the camera see again what it "
+            "saw before, and ask again");
     } else if (error) {
         handlers_fail_work(call->reply, error, NULL);
     } else {

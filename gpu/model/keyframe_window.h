@@ -89,14 +89,14 @@ __attribute__((warn_unused_result)) int keyframe_window_optimise(struct keyframe
 
 // Between two frames; also has the result enter, if frames have not done so. How the last
 // keyframe_window_optimise ended: 0 (*out: what entered), -EAGAIN (under way), -ECANCELED (a
-// new epoch began), -EDOM (nothing can be solved for: all is as it was), -ENOMEM, or -ENODATA (none
+// new epoch began), -EDOM and -ENOLINK (as optimise: all is as it was), -ENOMEM, or -ENODATA (none
 // was asked for).
 __attribute__((warn_unused_result)) int keyframe_window_optimised(struct keyframe_window *window,
                                                                   struct optimise_report *out);
 
 // When no more frames come: the newest result enters, and where `all` is set, all keyframes are
 // adjusted at once, on this thread, which asks `yield` (NULL: nobody) between pieces. Returns 0,
-// -ENODATA (fewer than 3 keyframes; `all` alone), -EDOM (nothing can be solved for), -ECANCELED
+// -ENODATA (fewer than 3 keyframes; `all` alone), -EDOM and -ENOLINK (as optimise), -ECANCELED
 // (*stop was set) or -ENOMEM; the keyframes are then as the newest result has them.
 __attribute__((warn_unused_result)) int keyframe_window_finish(struct keyframe_window *window,
                                                                bool all, const atomic_bool *stop,

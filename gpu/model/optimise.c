@@ -221,10 +221,10 @@ int optimise(struct graph *g, const atomic_bool *stop, const struct yield *yield
         g->max_links = LINK_MAX;
     for (int round = 0; round < ROUNDS && rc == 0; round++) {
         rc = measure_again(g, stop);
+        out_report->after = residual_m(g, &out_report->n_links);
         if (rc == 0)
-            rc = graph_adjust(g);
+            rc = out_report->n_links > 0 ? graph_adjust(g) : -ENOLINK;
     }
-    out_report->after = residual_m(g, &out_report->n_links);
     if (rc == 0)
         measure_apart(g, before, &out_report->apart_before_m, &out_report->apart_before_rad);
     for (uint32_t i = 0; i < g->n && rc == 0; i++) {

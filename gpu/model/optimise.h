@@ -32,8 +32,9 @@ struct optimise_report {
 
 // `graph` is one of graph_copy's, with 3 keyframes or more; it is adjusted in place. Ends early
 // where *stop is set. Returns 0, -ENODATA (fewer keyframes), -EDOM (the poses cannot be solved for:
-// links leave some of them free), -ECANCELED (*stop) or -ENOMEM; but for -ENODATA the graph is
-// good for nothing then. `yield` (NULL: nobody) is asked between pieces of a millisecond.
+// links leave some of them free), -ENOLINK (nothing to solve for: there is no link beside the
+// chain), -ECANCELED (*stop) or -ENOMEM; but for -ENODATA the graph is good for nothing then.
+// `yield` (NULL: nobody) is asked between pieces of a millisecond.
 __attribute__((warn_unused_result)) int optimise(struct graph *graph, const atomic_bool *stop,
                                                  const struct yield *yield,
                                                  struct optimise_report *out_report);

@@ -33,10 +33,27 @@ def odom_of(daemon):
     return [pose.pose.SerializeToString() for pose in daemon.poses]
 
 
+def step_to_keyframes(daemon, n):
+    """Frame by frame, until so many keyframes are kept."""
+    kept = 0
+    for _ in range(N_FRAMES):
+        daemon.step(1)
+        kept = len(daemon.request(get_keyframes=requests.GetKeyframes()).get_keyframes.keyframes)
+        if kept >= n:
+            break
+    return kept
+
+
 def check_refused():
     daemon = harness.Daemon(SOURCE)
     daemon.step(3)
     check("fewer than 3" in ctl(daemon, 1).stderr, "two frames")
+    daemon.stop()
+    daemon = harness.Daemon(SOURCE)
+    check(step_to_keyframes(daemon, 3) == 3, "three keyframes")
+    check("cannot be solved for: nothing is measured between them" in ctl(daemon, 1).stderr,
+          "a chain and no more")
+    check(not any(e.kind == messages.Event.MAP_MOVED for e in daemon.events), daemon.events)
     daemon.stop()
     daemon = harness.Daemon(SOURCE, "--set", "map.keyframes=0")
     daemon.step(3)

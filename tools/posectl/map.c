@@ -254,14 +254,11 @@ static json_t *json_optimised(const posed_MapOptimised *m)
 // The poses were fitted to these links, so it is no judge of them.
 static void print_fit(const posed_MapOptimised *m)
 {
-    if (m->links == 0)
-        printf("no links beside the chain of keyframes: nothing says how well the poses fit\n");
-    else
-        printf("the poses fit their %" PRIu32 " link%s to %.1f mm, %.2f degrees, those before to "
-               "%.1f mm, %.2f degrees: what they were fitted to, not how right they are. Poses fit "
-               "links that all err alike, too, and are wrong then\n",
-               m->links, m->links == 1 ? "" : "s", m->apart_m * 1e3, m->apart_rad * DEGREES,
-               m->apart_before_m * 1e3, m->apart_before_rad * DEGREES);
+    printf("the poses fit their %" PRIu32 " link%s to %.1f mm, %.2f degrees, those before to "
+           "%.1f mm, %.2f degrees: what they were fitted to, not how right they are. Poses fit "
+           "links that all err alike, too, and are wrong then\n",
+           m->links, m->links == 1 ? "" : "s", m->apart_m * 1e3, m->apart_rad * DEGREES,
+           m->apart_before_m * 1e3, m->apart_before_rad * DEGREES);
 }
 
 static enum posectl_exit optimise(const struct posectl *ctl, posed_Request *request)
