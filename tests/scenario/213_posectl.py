@@ -75,7 +75,10 @@ def check_running(daemon):
     assert "Permission" in ctl(1, "trajectory", "-o", "/proc/version", *where).stderr \
         or os.getuid() == 0
 
-    assert "reset before frame" in ctl(0, "reset", *where).stdout
+    said = ctl(0, "reset", *where).stdout
+    assert "reset before frame" in said and "the map and its keyframes so far are given up" in said
+    said = " ".join(ctl(0, "reset", "--help").stdout.split())
+    assert "map and its keyframes are given up" in said and "posectl map save" in said, said
     assert json.loads(ctl(0, "reset", "-k", "-o", "json", *where).stdout)["next_seq"] > 0
     assert "FAILED_PRECONDITION" in ctl(1, "keyframe", *where).stderr
     params = json.loads(ctl(0, "params", "-o", "json", *where).stdout)

@@ -229,10 +229,12 @@ static int run_reset(struct posectl *ctl, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"keep-pose", 'k', NULL, 0, "Start again at the newest pose, not at the origin", 0}, {0}};
-    static const struct argp argp = {.options = options,
-                                     .parser = on_reset_option,
-                                     .children = posectl_common,
-                                     .doc = "Starts the tracking afresh."};
+    static const struct argp argp = {
+        .options = options,
+        .parser = on_reset_option,
+        .children = posectl_common,
+        .doc = "Starts the tracking afresh. The map and its keyframes are given up, and a new map "
+               "begins: keep the old one with `posectl map save NAME` before."};
     posed_Request request = posed_Request_init_zero;
     posectl_parse(ctl, &argp, argc, argv);
     request.deadline_ms = ctl->timeout_ms;
@@ -245,7 +247,8 @@ static int run_reset(struct posectl *ctl, int argc, char **argv)
         posectl_print_json(
             stdout, json_pack("{s:I}", "next_seq", (json_int_t)reply.what.reset.next_seq), false);
     else
-        printf("reset before frame %" PRIu64 "\n", reply.what.reset.next_seq);
+        printf("reset before frame %" PRIu64 ": the map and its keyframes so far are given up\n",
+               reply.what.reset.next_seq);
     return (int)posectl_close(ctl, stdout);
 }
 
@@ -366,7 +369,7 @@ static const struct {
     {"trajectory", run_trajectory, "the trajectory so far, TUM format; -o FILE"},
     {"get", posectl_get, "depth -o FILE.png, cloud -o FILE.ply or .pcd: a frame that is kept"},
     {"replay", posectl_replay, "pause, resume, step, rate X, seek T: a recording like a tape"},
-    {"reset", run_reset, "start the tracking afresh"},
+    {"reset", run_reset, "start the tracking and the map afresh"},
     {"keyframe", run_keyframe, "make the newest frame the keyframe"},
     {"params", posectl_params, "[PREFIX]: the settings in force"},
     {"set", posectl_set, "SECTION.KEY=VALUE: change a setting while it runs"},
