@@ -76,6 +76,10 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     if (error)
         return;
     end_epoch(loop);
+    // As the next frame will say, which may be long in coming: the recording may be paused.
+    if (loop->state != posed_State_STATE_LOST && loop->state != posed_State_STATE_NO_INPUT)
+        shared_set_state(loop->settings->shared, posed_State_STATE_SEARCHING,
+                         posed_Reason_REASON_NONE, "", loop->map_epoch);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
            (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);

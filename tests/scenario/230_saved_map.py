@@ -184,6 +184,9 @@ def check_other_settings():
         daemon.step(2)
         reply = daemon.request(load_map=requests.LoadMap(name="room"))
         check(reply.code == code and says in reply.message, f"{settings}: {reply}")
+        # The recording is paused: no frame has come since.
+        state = harness.state_name(daemon.request(get_status=requests.GetStatus()).get_status)
+        check(state == ("SEARCHING" if code == requests.OK else "TRACKING"), f"{settings}: {state}")
         daemon.stop()
     daemon = harness.Daemon("synth:room")
     daemon.step(2)
