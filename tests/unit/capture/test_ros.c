@@ -365,8 +365,11 @@ static void floats_that_are_millimetres(void **state)
     assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
     image.data = NULL;
     assert_int_equal(ros_depth_float_unit(&image), ROS_FLOAT_UNKNOWN);
+}
 
-    // and are read so, exactly
+static void floats_of_millimetres_are_read_exactly(void **state)
+{
+    (void)state;
     const struct ros_depth_units of_mm = {5000, 1000, 1000};
     const float values_mm[] = {1500, 1500.2f, 1500.09f, 13107, 13108, NAN};
     const uint16_t wanted[] = {7500, 7501, 7500, 65535, 0, 0};
@@ -607,6 +610,7 @@ int main(void)
         cmocka_unit_test(pixels_in_both_orders_of_bytes),
         cmocka_unit_test(values_of_other_units),
         cmocka_unit_test(floats_that_are_millimetres),
+        cmocka_unit_test(floats_of_millimetres_are_read_exactly),
         cmocka_unit_test(plain_png),
         cmocka_unit_test(what_is_no_depth),
         cmocka_unit_test(names_that_no_topic_has),
