@@ -24,9 +24,10 @@
 #define MOVED_RAD  0.02
 
 // Looking takes 0.3 s on a processor, when ten frames come: in between the tracker follows.
+#define SEARCH_EVERY 5
+#define WITHOUT_PART 3 // of these frames, where time is short, one in a row takes a part anyway
+
 #define JOINING_BLOCKS 256 // of a copy: what joins meanwhile, beside an eighth of what is there
-#define SEARCH_EVERY   5
-#define WITHOUT_PART   3 // of these frames, where time is short, one in a row takes a part anyway
 
 // What came of looking for a frame in the map.
 struct sight {
@@ -59,7 +60,7 @@ struct map {
     struct se3 T_candidate;   // of T_map_odom, while searching
     uint32_t n_agreeing;      // what finds that speak for it are worth
     bool candidate_is_sure;   // one of them is SURE: a FAIR one elsewhere is none to change it
-    struct se3 T_odom_agreed; // of the last of them
+    struct se3 T_odom_agreed; // where the camera was at the last of them
     uint32_t n_searched;      // frames
     uint32_t n_looks;         // of the search
 
