@@ -56,12 +56,14 @@ static void free_motions(const double scaled[36], double limit, struct condition
 {
     double translations[9], shares[3], axes[9], turn[6];
     int n_shifts = 0;
+    memcpy(c->free, c->vectors, sizeof c->free);
+    if (c->n_degenerate == 0)
+        return;
     for (int i = 0; i < 3; i++)
         memcpy(translations + 3 * i, scaled + 6 * i, 3 * sizeof *scaled);
     eigen_symmetric(translations, 3, shares, axes);
     while (n_shifts < 2 && n_shifts < c->n_degenerate && shares[n_shifts] < limit)
         n_shifts++;
-    memcpy(c->free, c->vectors, sizeof c->free);
     if (n_shifts == 0 || c->n_degenerate > n_shifts + 1)
         return;
     if (c->n_degenerate > n_shifts) {

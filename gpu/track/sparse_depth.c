@@ -14,7 +14,7 @@
 
 // Of the measured pixels of a Kinect 97 to 99 % have all four neighbours, of a small object that
 // was cut out 84, of sparse sensors 3 to 10.
-#define SPARSE_SHARE 0.4
+#define SPARSE_SHARE SPARSE_DEPTH_MOST_COMPLETE
 // Frames with less are covered lenses, not sparse.
 #define LEAST_SHARE  0.01
 // Two pixels belong to one surface when their inverse depths differ by at most this share: the

@@ -12,6 +12,9 @@
 
 #include "gpu/gpu.h"
 
+// Of all pixels: where more have all four neighbours, no frame is sparse.
+#define SPARSE_DEPTH_MOST_COMPLETE 0.4
+
 struct sparse_depth; // opaque
 
 // For frames of the device's camera and depth range. Returns 0 or -ENOMEM with *out NULL.

@@ -11,8 +11,8 @@
 #include "gpu/track/covariance.h"
 #include "gpu/track/error_propagation.h"
 #include "gpu/track/motion_prediction.h"
-#include "gpu/track/pose_candidates.h"
 #include "gpu/track/sparse_depth.h"
+#include "gpu/track/sparse_frame.h"
 #include "gpu/track/still_camera.h"
 #include "gpu/track/verdict.h"
 
@@ -240,9 +240,10 @@ bool track_is_found(const struct track *track)
 
 // Nothing to align to: the frame starts a trajectory if it sees enough. Aligning it to itself once
 // tells how much it sees.
-static int start(struct track *track, const uint16_t *depth, int64_t time_ns,
+static int start(struct track *track, const uint16_t *measured, int64_t time_ns,
                  struct track_result *out)
 {
+    const uint16_t *depth = measured ? sparse_frame_fill(track, measured) : NULL;
     struct track_slot *slot = &track->slots[track->newest];
     struct gpu_align_settings once = track->align;
     struct gpu_alignment alignment;
@@ -354,14 +355,14 @@ static double restart_s(const struct track *track)
     return track->settings.restart_s * (track->has_map ? RESTART_WITH_MAP : 1);
 }
 
-static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
+static int follow(struct track *track, const uint16_t *measured, int64_t time_ns,
                   struct track_result *out)
 {
     double seconds = elapsed_s(track, time_ns);
     struct track_candidate best;
     if (verdict_is_gap(track, seconds))
         memset(track->velocity, 0, sizeof track->velocity);
-    int rc = track_explain(track, depth, seconds, &best);
+    int rc = sparse_frame_explain(track, measured, seconds, &best);
     track->is_found = false;
     if (rc < 0)
         return rc;
@@ -395,34 +396,10 @@ static int follow(struct track *track, const uint16_t *depth, int64_t time_ns,
     return start(track, NULL, time_ns, out);
 }
 
-// The frame, or what stands for one whose pixels lie too far apart.
-static const uint16_t *without_gaps(struct track *track, const uint16_t *depth)
-{
-    const uint16_t *filled = sparse_depth_fill(track->gaps, depth);
-    if (filled != depth && !track->told_sparse)
-        log_to(&track->log, LOG_LEVEL_NOTICE,
-               "track: hardly a measured pixel has all of its neighbours: what lies between "
-               "measured pixels of one surface is filled in");
-    track->told_sparse = track->told_sparse || filled != depth;
-    return filled;
-}
-
-// A frame without depth enough for normals: whether that is how the sensor measures.
-static void tell_sparse(const struct track *track, const uint16_t *depth, struct track_result *out)
-{
-    const double measured = sparse_depth_measured_share(track->gaps, depth);
-    const double normal = out->n_valid_px / (double)track->level_px;
-    if (measured < track->settings.min_valid_share || normal > measured / 2)
-        return;
-    out->measured_share = measured;
-    out->normal_share = normal;
-}
-
 int track_frame(struct track *track, const uint16_t *measured, int64_t time_ns,
                 struct track_result *out)
 {
     memset(out, 0, sizeof *out);
-    const uint16_t *depth = without_gaps(track, measured);
     bool has_reference = track->pose_known;
     for (track->newest = 0;
          track->newest == track->held || (has_reference && (track->newest == track->reference ||
@@ -431,13 +408,14 @@ int track_frame(struct track *track, const uint16_t *measured, int64_t time_ns,
     track->slots[track->newest].seq = track->next_seq++;
     track->aligned_to = NULL;
     track->newest_time_ns = time_ns;
-    int rc = has_reference ? follow(track, depth, time_ns, out) : start(track, depth, time_ns, out);
+    int rc = has_reference ? follow(track, measured, time_ns, out)
+                           : start(track, measured, time_ns, out);
     if (rc < 0) {
         result_lost(track, TRACK_REASON_DEVICE, out);
         track->slots[track->newest].filled = false;
     }
     if (out->reason == TRACK_REASON_NO_DEPTH)
-        tell_sparse(track, measured, out);
+        sparse_frame_tell(track, measured, out);
     track->last = *out;
     track->is_aligned = out->state == TRACK_STATE_TRACKING || out->state == TRACK_STATE_DEGRADED;
     return rc;

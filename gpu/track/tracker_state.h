@@ -51,6 +51,7 @@ struct track {
     int64_t newest_time_ns;
 
     struct sparse_depth *gaps;
+    bool is_sparse;           // the last frame that was asked, so the next one is asked first
     bool told_sparse;         // in the log
     double level_px;          // pixels of the finest level that is aligned
     struct track_result last; // of the newest frame

@@ -266,6 +266,37 @@ static void too_sparse_is_told(void **state)
     }
 }
 
+static uint32_t next_frame(struct track *track, const uint16_t *depth)
+{
+    static int64_t time_ns;
+    struct track_result out;
+    assert_int_equal(track_frame(track, depth, time_ns += 33333333, &out), 0);
+    return out.n_valid_px;
+}
+
+// A frame after a dense one is aligned before it is asked: it is filled in all the same, and a
+// dense one after it is what it was.
+static void a_sensor_may_become_sparse(void **state)
+{
+    (void)state;
+    struct track_settings settings;
+    struct track *track;
+    draw(W / 2);
+    thin_out(0.33, 0);
+    track_settings_default(&settings);
+    assert_int_equal(track_create(&track, gpu, &settings, NULL), 0);
+    const uint32_t dense = next_frame(track, full);
+    assert_true(dense > 9 * (W * H) / 10);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t filled = next_frame(track, thin);
+        assert_true(filled > 6 * (W * H) / 10); // without filling 1 %
+        assert_int_equal(next_frame(track, thin), filled);
+        assert_int_equal(next_frame(track, full), dense);
+        assert_int_equal(next_frame(track, full), dense);
+    }
+    track_destroy(&track);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +309,7 @@ int main(void)
         cmocka_unit_test(where_an_edge_begins),
         cmocka_unit_test(the_range_includes_its_ends),
         cmocka_unit_test(too_sparse_is_told),
+        cmocka_unit_test(a_sensor_may_become_sparse),
     };
     return cmocka_run_group_tests(tests, open_gpu, close_gpu);
 }
