@@ -12,6 +12,7 @@
 #include "daemon/map_export.h"
 #include "daemon/notify.h"
 #include "daemon/signals.h"
+#include "daemon/tracking_map.h"
 #include "proto/clock.h"
 #include "proto/wire.h"
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/frame_loop_state.h"
+#include "daemon/tracking_map.h"
 #include "proto/clock.h"
 
 // The next frame is the first of another map epoch.

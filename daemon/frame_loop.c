@@ -12,6 +12,7 @@
 #include "daemon/frame_loop_state.h"
 #include "daemon/histogram.h"
 #include "daemon/notify.h"
+#include "daemon/tracking_map.h"
 #include "proto/clock.h"
 #include "proto/se3.h"
 #include "proto/wire.h"

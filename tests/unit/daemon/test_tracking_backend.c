@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "daemon/clock_sets.h"
-#include "daemon/tracking_backend.h"
+#include "daemon/tracking_map.h"
 #include "gpu/track/covariance.h"
 #include "proto/se3.h"
 #include "tests/unit/daemon/fake_map.h"
