@@ -17,7 +17,8 @@
 
 // What a find counts towards SURE_WORTH * MAP_AGREEING. Where little holds one direction a camera
 // that stands still finds the same wrong place again: a FAIR find that agrees counts only where the
-// camera has moved since the last one that did.
+// camera has moved since the last one that did, and only where it agrees with the first of them,
+// too: the same wrong place of a camera that moves is never far from where it was just before.
 #define SURE_WORTH 2
 #define FAIR_WORTH 1
 #define MOVED_M    0.02
@@ -58,6 +59,7 @@ struct map {
     bool holds_loaded;        // is_loaded, or it was given up and is still there
     struct se3 T_map_odom;    // the identity unless it is loaded and found
     struct se3 T_candidate;   // of T_map_odom, while searching
+    struct se3 T_first;       // the same, of the first find that speaks for it
     uint32_t n_agreeing;      // what finds that speak for it are worth
     bool candidate_is_sure;   // one of them is SURE: a FAIR one elsewhere is none to change it
     struct se3 T_odom_agreed; // where the camera was at the last of them
@@ -262,6 +264,12 @@ static int look_for(struct map *map, struct track *track, const struct track_res
     return 0;
 }
 
+static bool agrees(const struct se3 *T_map_odom, const struct sight *sight)
+{
+    const struct se3 expected = se3_compose(T_map_odom, &sight->T_odom);
+    return relocalise_is_near(&expected, &sight->T_map, AGREE_M, AGREE_RAD);
+}
+
 // A frame that the tracker follows is looked for in the loaded map; others go by meanwhile.
 static int search(struct map *map, struct track *track, const struct track_result *result)
 {
@@ -278,15 +286,16 @@ static int search(struct map *map, struct track *track, const struct track_resul
     if (rc < 0 || !sight.is_done || sight.trust == RELOCALISE_NOT_FOUND)
         return rc;
     const struct se3 T = sight.T_map;
-    const struct se3 expected = se3_compose(&map->T_candidate, &sight.T_odom);
-    bool confirmed = map->n_agreeing > 0 && relocalise_is_near(&expected, &T, AGREE_M, AGREE_RAD);
     const bool is_sure = sight.trust == RELOCALISE_SURE;
+    const bool confirmed = map->n_agreeing > 0 && agrees(&map->T_candidate, &sight) &&
+                           (is_sure || agrees(&map->T_first, &sight));
     const bool is_still =
         relocalise_is_near(&map->T_odom_agreed, &sight.T_odom, MOVED_M, MOVED_RAD);
     if (!is_sure && map->n_agreeing > 0 && (confirmed ? is_still : map->candidate_is_sure))
         return 0;
     const struct se3 T_camera_odom = se3_inverse(&sight.T_odom);
     map->T_candidate = se3_compose(&T, &T_camera_odom);
+    map->T_first = confirmed ? map->T_first : map->T_candidate;
     map->T_odom_agreed = sight.T_odom;
     map->candidate_is_sure = is_sure || (confirmed && map->candidate_is_sure);
     map->n_agreeing = (confirmed ? map->n_agreeing : 0) + (is_sure ? SURE_WORTH : FAIR_WORTH);

@@ -14,7 +14,7 @@
 // has been found in it nothing is fused and nothing is seen of it: the map is searched. The tracker
 // follows the camera meanwhile. A place is believed when MAP_AGREEING finds, of different frames,
 // agree on T_map_odom, or twice as many that are only FAIR, each from where the camera has moved
-// to. A tracker that lost the camera and began anew is looked for again.
+// to and also with the first. A tracker that lost the camera and began anew is looked for again.
 //
 // Threads: the tracker's.
 #ifndef POSED_GPU_MODEL_MAP_H

@@ -128,6 +128,21 @@ static void what_is_fair_counts_half(void **state)
     assert_false(map_is_searching(map));
 }
 
+// The same place in the map again and again while the camera moves on: there the map does not tell
+// the way. Each find agrees with the one before it, the last not with the first.
+static void what_is_fair_and_stays_is_not_believed(void **state)
+{
+    (void)state;
+    load();
+    answer = RELOCALISE_FAIR;
+    for (int i = 0; i < 12; i++)
+        searched_to(2 - 0.025 * i, 0.025 * i);
+    assert_true(map_is_searching(map));
+    for (int i = 0; i < 6; i++) // to and fro about one place: they agree
+        searched_to(5 + 0.01 * (i % 2), 0.3 + 0.025 * i);
+    assert_false(map_is_searching(map));
+}
+
 static void a_loaded_map_can_be_given_up(void **state)
 {
     (void)state;
@@ -284,6 +299,7 @@ int main(void)
         TEST(a_loaded_map_is_searched),
         TEST(finds_agree_on_where_odom_lies),
         TEST(what_is_fair_counts_half),
+        TEST(what_is_fair_and_stays_is_not_believed),
         TEST(a_loaded_map_can_be_given_up),
         TEST(a_new_epoch_is_searched_again),
         TEST(a_map_that_is_found_can_be_given_up),
