@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A camera's own error is learnt from one recording of it and taken out of another, announced on
 `calib`; a field of another camera, a damaged one and a recording that says nothing are refused."""
+import array
+import glob
 import json
 import os
 import shutil
+import struct
 import subprocess
 import zlib
 
@@ -106,6 +109,47 @@ def check_scale(path):
             file.write(" ".join(camera + ([] if told is None else ["640", "480", str(told)])))
         options = [] if given is None else ["--depth-scale", str(given)]
         calibrate("tum:" + source, "-o", path, *options, code=1, says=says)
+    check_own_scale(path, source, camera)
+
+
+def check_own_scale(path, source, camera):
+    """Where the recording does not say its scale, what is given contradicts nothing and is taken in
+    spite of the doubt; of images of floats the scale is another, and told as that."""
+    quarters = source + "-quarters"
+    os.makedirs(quarters)
+    with open(glob.glob(record(f"tum:{source}", "told", "klg") + "/*.klg")[0], "rb") as file:
+        data = file.read()
+    with open(quarters + "/log.klg", "wb") as file:
+        at = file.write(data[:4])
+        while at < len(data):
+            stamp, n_depth, n_image = struct.unpack_from("<qii", data, at)
+            depth = array.array("H", zlib.decompress(data[at + 16:at + 16 + n_depth]))
+            packed = zlib.compress(array.array("H", (z // 4 for z in depth)).tobytes(), 1)
+            file.write(struct.pack("<qii", stamp, len(packed), 0) + packed)
+            at += 16 + n_depth + n_image
+    with open(quarters + "/calibration.txt", "w") as file:
+        file.write(" ".join(camera))
+    bag = "mcap:" + record(f"klg:{quarters}/log.klg", "bag", "ros2mcap") + "/bag.ros2.mcap"
+    wrong, few = "which seem wrong, no field is learnt: see the warning", "80 are needed"
+    for given, says in ((None, f": with 1000 units per metre, {wrong}, and give --depth-scale"),
+                        (1000, few), (1250, few)):
+        options = [] if given is None else ["--depth-scale", str(given)]
+        calibrate(bag, "-o", path, *options, code=1, says=says)
+    with open(source + "/calibration.txt", "w") as file:
+        file.write(" ".join(camera + ["640", "480", "4000"]))
+    metres = "mcap:" + record(f"tum:{source}", "metres", "ros2mcap") + "/metres.ros2.mcap"
+    for options in ((), ("--depth-scale", "5000")):
+        calibrate(metres, "-o", path, *options, code=1,
+                  says=f": with 1 units per metre, {wrong}\n")
+
+
+def record(source, name, recording_format):
+    """Its first 40 frames; returns the folder of the recording."""
+    folder = f"{harness.SCRATCH}/{name}"
+    harness.Daemon(source, "--frames", "40", "--set", "recorder.folder=" + folder, "--set",
+                   "recorder.start=" + name, "--set", "recorder.format=" + recording_format,
+                   "--set", "recorder.queue_frames=40", collect=False).wait()
+    return folder
 
 
 def scenario():

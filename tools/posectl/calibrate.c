@@ -136,11 +136,12 @@ static int check_same(const struct camera *camera, const struct capture_info *in
     return -EINVAL;
 }
 
-// All of the field is by the distances. A scale that is given as the recording has it is taken
-// in spite of a doubt: other kinds of cameras may have steps like those of a wrong scale.
+// All of the field is by the distances. A scale that is given, and not against the recording, is
+// taken in spite of a doubt: other kinds of cameras may have steps like those of a wrong scale.
 static int check_units(const char *source, const struct capture_info *info)
 {
     const struct capture_told *told = &info->told;
+    const bool is_float = info->float_per_m != 0;
     if (options.depth_scale != 0 && told->units_by[0]) {
         const double share = told->units_per_m / options.depth_scale;
         if (fmax(share, 1 / share) <= 1 + OVERRIDES_DOUBT)
@@ -154,14 +155,15 @@ static int check_units(const char *source, const struct capture_info *info)
                                                : "");
         return -EINVAL;
     }
-    if (!info->units_are_doubted)
+    if (!info->units_are_doubted || (options.depth_scale != 0 && !is_float))
         return 0;
-    posectl_complain("%s: with %g units per metre, which seem wrong, no field is learnt: see the "
+    posectl_complain("%s: with %g units per metre, which seem wrong, no field is %s: see the "
                      "warning%s",
-                     source, info->units_per_m,
+                     source, is_float ? info->float_per_m : info->units_per_m,
+                     options.check ? "judged" : "learnt",
                      told->units_by[0] ? ". --depth-scale with the same number takes it as right"
-                     : info->float_per_m != 0 ? ""
-                                              : ", and give --depth-scale");
+                     : is_float        ? ""
+                                       : ", and give --depth-scale");
     return -EINVAL;
 }
 
