@@ -21,6 +21,16 @@ static bool is_stale(const struct loop *loop, const struct shared_command *comma
     return shared_map_epoch(loop->settings->shared) != command->map_epoch;
 }
 
+// As the next frame will say, which may be long in coming: the recording may be paused.
+static void begin_state(struct loop *loop, posed_State state)
+{
+    shared_set_map_odom(loop->settings->shared, NULL);
+    loop->has_map_told = false;
+    if (loop->state != posed_State_STATE_LOST && loop->state != posed_State_STATE_NO_INPUT)
+        shared_set_state(loop->settings->shared, state, posed_Reason_REASON_NONE, "",
+                         loop->map_epoch);
+}
+
 static void reset(struct loop *loop, const struct se3 *T_odom_camera, enum epoch_cause cause,
                   const char *why)
 {
@@ -28,6 +38,7 @@ static void reset(struct loop *loop, const struct se3 *T_odom_camera, enum epoch
     backend_reset(loop->settings->backend, T_odom_camera);
     epoch_link_expect(&loop->epoch_link, cause);
     end_epoch(loop);
+    begin_state(loop, posed_State_STATE_INIT);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE, "frame %llu: %s to %.3f %.3f %.3f",
            (unsigned long long)loop->next_seq, why, t_m[0], t_m[1], t_m[2]);
     loop_send_event(loop, posed_Event_Kind_RESET, why);
@@ -77,10 +88,7 @@ static void load_map(struct loop *loop, const struct shared_command *command,
     if (error)
         return;
     end_epoch(loop);
-    // As the next frame will say, which may be long in coming: the recording may be paused.
-    if (loop->state != posed_State_STATE_LOST && loop->state != posed_State_STATE_NO_INPUT)
-        shared_set_state(loop->settings->shared, posed_State_STATE_SEARCHING,
-                         posed_Reason_REASON_NONE, "", loop->map_epoch);
+    begin_state(loop, posed_State_STATE_SEARCHING);
     log_to(&loop->settings->log, LOG_LEVEL_NOTICE,
            "frame %llu: a map of %u blocks and %u keyframes is loaded: the camera is looked for",
            (unsigned long long)loop->next_seq, command->map->n_blocks, command->map->n_keyframes);

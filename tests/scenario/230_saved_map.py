@@ -171,6 +171,13 @@ def check_refused(daemon):
           harness.state_name(daemon.poses[-1]) == "TRACKING", daemon.poses[-1])
 
 
+def check_status(daemon, state, has_map=None):
+    status = daemon.request(get_status=requests.GetStatus()).get_status
+    has_map = state == "TRACKING" if has_map is None else has_map
+    check(harness.state_name(status) == state and status.HasField("map_from_odom") == has_map,
+          f"not {state}, has map_from_odom: {has_map}: {status}")
+
+
 def check_other_settings():
     small = "map.memory_bytes=2000000"  # the rest may go to the host
     for settings, code, says in ((["map.voxel_m=0.01"], requests.FAILED_PRECONDITION,
@@ -185,8 +192,12 @@ def check_other_settings():
         reply = daemon.request(load_map=requests.LoadMap(name="room"))
         check(reply.code == code and says in reply.message, f"{settings}: {reply}")
         # The recording is paused: no frame has come since.
-        state = harness.state_name(daemon.request(get_status=requests.GetStatus()).get_status)
-        check(state == ("SEARCHING" if code == requests.OK else "TRACKING"), f"{settings}: {state}")
+        check_status(daemon, "SEARCHING" if code == requests.OK else "TRACKING")
+        if code == requests.OK:
+            daemon.request(reset=requests.Reset())
+            check_status(daemon, "INIT")
+            daemon.step(1)
+            check_status(daemon, "INIT", has_map=True)
         daemon.stop()
     daemon = harness.Daemon("synth:room")
     daemon.step(2)
