@@ -34,7 +34,7 @@ enum posectl_exit map_found_wait(const struct posectl *ctl, const struct map_fou
     const struct timespec pause = {0, ASK_EVERY_NS};
     const int64_t until_ns = clock_monotonic_ns() + (int64_t)(seconds * 1e9);
     uint32_t epoch = 0;
-    bool has_begun = false;
+    bool has_begun = false, was_lost = false;
     for (;;) {
         posed_Request request = posed_Request_init_zero;
         request.which_what = posed_Request_get_status_tag;
@@ -44,8 +44,10 @@ enum posectl_exit map_found_wait(const struct posectl *ctl, const struct map_fou
             progress_end();
             return result;
         }
-        if (!has_begun)
+        // A tracker that lost the camera and began anew is looked for in the same map.
+        if (!has_begun || (was_lost && s->state == posed_State_STATE_SEARCHING))
             epoch = s->map_epoch;
+        was_lost = s->state == posed_State_STATE_LOST;
         // Of the frames before there is nothing to be told. The state and its epoch are of the same
         // frame; captured_frames is not, and counts images that were left out. Another epoch may
         // have begun while the file was read, in which nothing was looked for.

@@ -99,6 +99,23 @@ static void another_epoch_is_another_map(void **state)
     assert_int_equal(wait_for(given, 2, &out), POSECTL_FAILED);
 }
 
+// A tracker that loses the camera for long begins anew, and is looked for in the same map.
+static void a_tracker_that_begins_anew_is_found(void **state)
+{
+    (void)state;
+    posed_Status given[] = {searching(5, 1), searching(5, 2), searching(6, 3), tracking(6, 4, 2)};
+    posed_Status out;
+    given[1].state = posed_State_STATE_LOST;
+    assert_int_equal(wait_for(given, 4, &out), POSECTL_OK);
+    assert_true(out.map_from_odom.position.x == 2);
+    // Without a loss it is another load, and not searched for it is a reset.
+    given[1].state = posed_State_STATE_SEARCHING;
+    assert_int_equal(wait_for(given, 4, &out), POSECTL_FAILED);
+    given[1].state = posed_State_STATE_LOST;
+    given[2] = given[3];
+    assert_int_equal(wait_for(given, 3, &out), POSECTL_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +123,7 @@ int main(void)
         cmocka_unit_test(an_epoch_between_is_not_the_loads),
         cmocka_unit_test(the_first_frame_may_be_found),
         cmocka_unit_test(another_epoch_is_another_map),
+        cmocka_unit_test(a_tracker_that_begins_anew_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
