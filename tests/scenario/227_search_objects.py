@@ -134,11 +134,35 @@ def check_added_once():
     check(os.path.exists(views), "its views were drawn")
 
 
+def check_models_stay():
+    """A model that was in the folder before the object outlives it, and is not written over; the
+    copy of one from elsewhere goes with its object."""
+    folder = SCRATCH + "/models"
+    add = ("object", "add", "--local", "--objects", folder, *VIEWS)
+    remove = ("object", "remove", "--local", "--objects", folder)
+    os.mkdir(folder)
+    for name in ("stair", "chair"):
+        write_mesh(f"{folder}/{name}.ply", BLOCKS)
+    with open(folder + "/stair.ply", "rb") as file:
+        before = file.read()
+    ctl(0, *add, "stair", folder + "/stair.ply")
+    ctl(0, *add, "stick", SCRATCH + "/stick.ply")
+    ctl(0, *remove, "stair")
+    ctl(0, *remove, "stick")
+    done = ctl(1, *add, "chair", SCRATCH + "/chair.ply")
+    check(folder + "/chair.ply: is there already" in done.stderr, done.stderr)
+    check(sorted(os.listdir(folder)) == ["chair.ply", "stair.ply"], os.listdir(folder))
+    for name in ("stair", "chair"):
+        with open(f"{folder}/{name}.ply", "rb") as file:
+            check(file.read() == before, f"{name}: the model is as it was")
+
+
 def check_local():
     for name in ("stair", "chair"):
         ctl(0, "object", "add", "--local", "--objects", FOLDER, *VIEWS, name,
             f"{SCRATCH}/{name}.ply")
     check_added_once()
+    check_models_stay()
     said = ctl(0, "search", *named("chair", "stair"), *LOCAL, "-o", "json").stdout
     check_poses(said, ["chair", "stair"])
     check("object" not in json.loads(said), f"no one object: {said}")

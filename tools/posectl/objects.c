@@ -15,6 +15,13 @@
 #include "tools/posectl/posectl.h"
 
 #define SUFFIX ".object"
+#define MESH   ".ply"
+#define KEPT   ".kept" // an empty file beside a mesh that was there before its object
+
+// Of an object: its views, what they were made of, and whether that is to stay.
+struct object_files {
+    char views[4096], mesh[4096], kept[4096];
+};
 
 bool objects_is_name(const char *name)
 {
@@ -58,6 +65,14 @@ static int object_path(const struct objects *objects, const char *name, const ch
         return err;
     }
     return snprintf(out, size, "%s/%s%s", folder, name, suffix) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+static int find_files(const struct objects *objects, const char *name, struct object_files *out)
+{
+    int err = object_path(objects, name, SUFFIX, out->views, sizeof out->views);
+    if (!err)
+        err = object_path(objects, name, MESH, out->mesh, sizeof out->mesh);
+    return err ? err : object_path(objects, name, KEPT, out->kept, sizeof out->kept);
 }
 
 static int show_progress(void *user, uint32_t n_done, uint32_t n_views)
@@ -124,21 +139,19 @@ static int build_from_file(const struct objects *objects, struct search *search,
 int objects_open(const struct objects *objects, struct search *search, const char *name,
                  struct search_object **out)
 {
-    char path[4096], mesh[4096];
+    struct object_files files;
     if (!objects_is_name(name))
         return build_from_file(objects, search, name, out);
-    int err = object_path(objects, name, SUFFIX, path, sizeof path);
+    int err = find_files(objects, name, &files);
     if (!err)
-        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
-    if (!err)
-        err = search_object_load(search, path, out);
+        err = search_object_load(search, files.views, out);
     if (err == -ENOENT)
         posectl_complain("no object \"%s\": posectl object list shows those there are", name);
     if (err != -EBADMSG)
         return err;
-    posectl_complain("%s: its views are drawn again from %s", name, mesh);
-    err = build_from_file(objects, search, mesh, out);
-    return err ? err : search_object_save(*out, path, &posectl_log);
+    posectl_complain("%s: its views are drawn again from %s", name, files.mesh);
+    err = build_from_file(objects, search, files.mesh, out);
+    return err ? err : search_object_save(*out, files.views, &posectl_log);
 }
 
 int objects_open_search(const struct objects *objects, struct search **out)
@@ -157,11 +170,8 @@ static bool is_one_file(const char *path, const char *other)
            a.st_ino == b.st_ino;
 }
 
-// A file that is there already, under whatever name, stays as it is.
 static int copy_file(const char *from, const char *to)
 {
-    if (is_one_file(from, to))
-        return 0;
     FILE *in = fopen(from, "rb"), *out = in ? fopen(to, "wb") : NULL;
     int err = in && out ? 0 : -errno;
     static char buffer[1 << 16];
@@ -172,36 +182,73 @@ static int copy_file(const char *from, const char *to)
         fclose(in);
     if (out && fclose(out) != 0 && !err)
         err = -EIO;
+    if (err && out)
+        unlink(to);
     if (err)
         posectl_complain("%s: cannot copy to %s: %s", from, to, strerror(-err));
     return err;
 }
 
+// What is in the folder already is not written over.
+static int check_new(const struct object_files *files, const char *name, const char *file)
+{
+    if (access(files->views, F_OK) == 0) {
+        posectl_complain("%s: there is an object of this name: posectl object remove --local %s",
+                         files->views, name);
+        return -EEXIST;
+    }
+    if (access(files->mesh, F_OK) == 0 && !is_one_file(file, files->mesh)) {
+        posectl_complain("%s: is there already, and a copy of %s would take its place: move it "
+                         "away, or choose another name",
+                         files->mesh, file);
+        return -EEXIST;
+    }
+    return 0;
+}
+
+// The mesh beside the views: a copy, or the one that lies there already and will stay.
+static int put_mesh(const struct object_files *files, const char *file)
+{
+    if (!is_one_file(file, files->mesh)) {
+        unlink(files->kept);
+        return copy_file(file, files->mesh);
+    }
+    FILE *kept = fopen(files->kept, "w");
+    if (kept && fclose(kept) == 0)
+        return 0;
+    const int err = -errno;
+    posectl_complain("%s: %s", files->kept, strerror(-err));
+    return err;
+}
+
+static void drop_mesh(const struct object_files *files)
+{
+    if (unlink(files->kept) != 0 && errno == ENOENT)
+        unlink(files->mesh);
+}
+
 int objects_add(const struct objects *objects, struct search *search, const char *name,
                 const char *file, struct search_object_info *out)
 {
-    char path[4096], mesh[4096];
-    if (!file_suffix_is(file, ".ply")) {
+    struct object_files files;
+    if (!file_suffix_is(file, MESH)) {
         posectl_complain("%s: a PLY file is wanted (a mesh, or points of its surface)", file);
         return -EINVAL;
     }
     struct search_object *object = NULL;
-    int err = object_path(objects, name, SUFFIX, path, sizeof path);
+    int err = find_files(objects, name, &files);
     if (!err)
-        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
-    if (!err && access(path, F_OK) == 0) {
-        posectl_complain("%s: there is an object of this name: posectl object remove --local %s",
-                         path, name);
-        err = -EEXIST;
-    }
+        err = check_new(&files, name, file);
     if (!err)
         err = build_from_file(objects, search, file, &object);
     if (!err)
-        err = copy_file(file, mesh);
-    if (!err)
-        err = search_object_save(object, path, &posectl_log);
-    if (!err)
+        err = put_mesh(&files, file);
+    if (!err) {
         search_object_describe(object, out);
+        err = search_object_save(object, files.views, &posectl_log);
+        if (err)
+            drop_mesh(&files);
+    }
     search_object_destroy(search, &object);
     return err;
 }
@@ -262,15 +309,13 @@ int objects_list(const struct objects *objects, struct search *search,
 
 int objects_remove(const struct objects *objects, const char *name)
 {
-    char path[4096], mesh[4096];
-    int err = object_path(objects, name, SUFFIX, path, sizeof path);
-    if (!err)
-        err = object_path(objects, name, ".ply", mesh, sizeof mesh);
-    if (!err && unlink(path) != 0) {
+    struct object_files files;
+    int err = find_files(objects, name, &files);
+    if (!err && unlink(files.views) != 0) {
         err = -errno;
         posectl_complain("no object \"%s\"", name);
     }
     if (!err)
-        unlink(mesh);
+        drop_mesh(&files);
     return err;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Known objects on this machine: files in one folder, NAME.object (mesh and reference views) and
-// NAME.ply (what it was made of, in case the views are damaged). What goes wrong is said on stderr;
-// functions return 0 or negative errno.
+// NAME.ply (what it was made of, in case the views are damaged). A mesh that lay there before its
+// object has NAME.kept beside it. What goes wrong is said on stderr; functions return 0 or negative
+// errno.
 #ifndef POSED_TOOLS_POSECTL_OBJECTS_H
 #define POSED_TOOLS_POSECTL_OBJECTS_H
 
@@ -37,11 +38,14 @@ __attribute__((warn_unused_result)) int objects_open(const struct objects *objec
                                                      struct search *search, const char *name,
                                                      struct search_object **out);
 
-// -EEXIST: there is an object of this name.
+// A file of the folder itself becomes no copy. -EEXIST: there is an object of this name, or another
+// file where its mesh would be.
 __attribute__((warn_unused_result)) int objects_add(const struct objects *objects,
                                                     struct search *search, const char *name,
                                                     const char *file,
                                                     struct search_object_info *out);
+
+// Its mesh goes, too, unless it was there before the object.
 __attribute__((warn_unused_result)) int objects_remove(const struct objects *objects,
                                                        const char *name);
 
