@@ -328,7 +328,9 @@ int registration_run(struct registration *registration, const struct point_set *
     if (rc == 0 && register_only_on_points(settings)) {
         rc = on_points(&job);
         if (rc == 0)
-            register_doubt_points(out);
+            register_doubt_points((const double[]){register_surfaces_extent(source),
+                                                   register_surfaces_extent(target)},
+                                  out);
     } else if (rc == 0) {
         rc = check_points(&job);
         if (rc == 0)

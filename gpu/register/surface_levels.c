@@ -53,6 +53,13 @@ static struct box box_of(const struct point_set *points, double out_origin[3], d
     return box;
 }
 
+double register_surfaces_extent(const struct point_set *points)
+{
+    double origin[3], extent;
+    box_of(points, origin, &extent);
+    return extent;
+}
+
 // Edge of the cells in which about n points of the set would stand one a cell: twice the median
 // distance to the nearest of so many.
 static double cell_for(const struct point_set *points, size_t n, const double origin_m[3],

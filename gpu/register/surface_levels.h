@@ -18,6 +18,9 @@ struct register_surfaces {
     struct register_surface info[2][REGISTER_MOST_LEVELS]; // side, level
 };
 
+// Largest edge of the box of a set of finite points, at least one, without its far points [m].
+double register_surfaces_extent(const struct point_set *points);
+
 // Levels of both sets on the device. Returns 0, -ENOMEM, -EIO, -ECANCELED or -ETIME.
 __attribute__((warn_unused_result)) int
 register_surfaces_build(struct register_surfaces *out, const struct register_ops *ops, void *device,

@@ -129,19 +129,27 @@ static bool unlike_units(double ratio)
     return ratio > 300 && ratio < 3000;
 }
 
+static bool doubt_units(double source_m, double target_m, struct register_result *out)
+{
+    const bool larger = source_m > target_m;
+    if (!unlike_units(larger ? source_m / target_m : target_m / source_m))
+        return false;
+    register_verdict_set(1, out);
+    snprintf(out->doubt, sizeof out->doubt,
+             "the source is %.3g m long, the target %.3g m: is the %s in millimetres? "
+             "Coordinates are metres",
+             source_m, target_m, larger ? "source" : "target");
+    return true;
+}
+
 void register_doubt(const struct register_surfaces *surfaces,
                     const struct register_settings *settings, struct register_result *out)
 {
     const double source_m = surfaces->extent_m[REGISTER_SOURCE];
     const double target_m = surfaces->extent_m[REGISTER_TARGET];
-    const bool larger = source_m > target_m;
-    if (unlike_units(larger ? source_m / target_m : target_m / source_m)) {
-        register_verdict_set(1, out);
-        snprintf(out->doubt, sizeof out->doubt,
-                 "the source is %.3g m long, the target %.3g m: is the %s in millimetres? "
-                 "Coordinates are metres",
-                 source_m, target_m, larger ? "source" : "target");
-    } else if (out->ambiguous) {
+    if (doubt_units(source_m, target_m, out))
+        return;
+    if (out->ambiguous) {
         snprintf(
             out->doubt, sizeof out->doubt,
             "%.0f %% of the source (%.3g m long) and %.0f %% of the target (%.3g m) agree: too "
@@ -156,8 +164,10 @@ void register_doubt(const struct register_surfaces *surfaces,
     }
 }
 
-void register_doubt_points(struct register_result *out)
+void register_doubt_points(const double extent_m[2], struct register_result *out)
 {
+    if (doubt_units(extent_m[REGISTER_SOURCE], extent_m[REGISTER_TARGET], out))
+        return;
     if (out->ambiguous)
         snprintf(
             out->doubt, sizeof out->doubt,

@@ -70,7 +70,8 @@ void register_verdict_set(double ambiguity, struct register_result *out);
 void register_doubt(const struct register_surfaces *surfaces,
                     const struct register_settings *settings, struct register_result *out);
 
-// The same of what was judged by its points alone: no surfaces were built.
-void register_doubt_points(struct register_result *out);
+// The same of what was judged by its points alone: no surfaces were built. extent_m: of both sets,
+// as register_surfaces_extent has it.
+void register_doubt_points(const double extent_m[2], struct register_result *out);
 
 #endif

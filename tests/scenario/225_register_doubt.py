@@ -106,6 +106,12 @@ def check_units(points, source):
         done = posectl(first, second)
         check(done.returncode == DOUBTFUL, f"{side} in millimetres: {done.returncode}")
         check(f"is the {side} in millimetres?" in done.stderr, f"{side}: {done.stderr}")
+    few = write_points("few", points[::10])
+    large = write_points("large_few", [tuple(1000 * v for v in p) for p in points[::10]])
+    for option in (("--preset", "tamaki"), ("--form", "dense")):  # judged by their points alone
+        done = posectl(*option, few, large)
+        check(done.returncode == DOUBTFUL, f"{option}: {done.returncode} {done.stderr}")
+        check("is the target in millimetres?" in done.stderr, f"{option}: {done.stderr}")
 
 
 def scenario():

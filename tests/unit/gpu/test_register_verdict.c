@@ -253,6 +253,18 @@ static const char *doubt_of(double ratio, bool ambiguous, bool converged)
     return result.doubt;
 }
 
+// The same where no surfaces were built.
+static const char *doubt_of_points(double ratio, bool ambiguous)
+{
+    static struct register_result result;
+    const double extent_m[2] = {ratio, 1};
+    memset(&result, 0, sizeof result);
+    result.ambiguous = ambiguous;
+    result.converged = true;
+    register_doubt_points(extent_m, &result);
+    return result.doubt;
+}
+
 static void sizes_in_another_unit(void **state)
 {
     (void)state;
@@ -264,6 +276,10 @@ static void sizes_in_another_unit(void **state)
     assert_non_null(strstr(doubt_of(2, true, true), "too few"));
     assert_non_null(strstr(doubt_of(2, true, true), "Start many"));
     assert_non_null(strstr(doubt_of(2, false, false), "more iterations"));
+    assert_string_equal(doubt_of_points(299, false), "");
+    assert_non_null(strstr(doubt_of_points(301, false), "is the source in millimetres"));
+    assert_non_null(strstr(doubt_of_points(1 / 301.0, true), "is the target in millimetres"));
+    assert_non_null(strstr(doubt_of_points(2, true), "too few"));
 }
 
 // Another basin is one that is turned by more than ten degrees.
