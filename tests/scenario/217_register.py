@@ -159,6 +159,9 @@ def scenario():
     # One went through a message, so that its last digit may differ.
     a, b = (sum(pose.values(), []) for pose in results)
     check(math.dist(a, b) < 1e-12, f"the daemon's result is the local one: {results}")
+    done = subprocess.run([harness.BINARY + "/bin/posectl", "register", "--endpoint", daemon.folder,
+                           "--backend", "cpu", *files], capture_output=True, text=True, timeout=120)
+    check(done.returncode == 2 and "--backend is for --local" in done.stderr, f"--backend: {done}")
     check_endings(files)
     daemon.stop()
     harness.check_poses(daemon.poses, len(daemon.poses))

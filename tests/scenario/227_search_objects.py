@@ -204,6 +204,9 @@ def check_daemon():
     check("search: stick: " in done.stderr and "chair 1: found" in done.stdout, done)
     done = ctl(1, *search, *named("stair", "nobody"))
     check('no object "nobody"' in done.stderr and not done.stdout, done)
+    for option in (("--objects", FOLDER), ("--backend", "cpu")):  # the daemon's would be looked for
+        done = ctl(2, *search, *named("stair"), *option)
+        check(f"{option[0]} is for --local" in done.stderr and not done.stdout, done)
     check("32" in ctl(2, *search, *named(*(f"o{i}" for i in range(33)))).stderr, "33 names")
     check("--local" in ctl(2, *search, "--all", "--plot", SCRATCH + "/x.png").stderr, "--plot")
     daemon.stop()
@@ -229,6 +232,7 @@ def check_wrong():
             (1, f"{small}: of a camera of 160x120", (*named(stair), "--calibration", small)),
             (2, "two of one name, stair", named("stair", stair)),
             (2, "--all", ("--all", *named("stair"))),
+            (1, f"object list --local --objects {FOLDER}", named("nobody")),
             (2, "--object NAME", ())):
         began = time.monotonic()
         done = ctl(code, "search", *LOCAL, "--views", "200000", "--plot", picture, *objects)

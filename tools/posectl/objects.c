@@ -23,6 +23,15 @@ struct object_files {
     char views[4096], mesh[4096], kept[4096];
 };
 
+// For a message that names a command: the option that names the folder, or nothing.
+static const char *folder_option(const struct objects *objects)
+{
+    static char text[3072];
+    if (objects->folder)
+        snprintf(text, sizeof text, " --objects %s", objects->folder);
+    return text;
+}
+
 bool objects_is_name(const char *name)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -146,7 +155,9 @@ int objects_open(const struct objects *objects, struct search *search, const cha
     if (!err)
         err = search_object_load(search, files.views, out);
     if (err == -ENOENT)
-        posectl_complain("no object \"%s\": posectl object list shows those there are", name);
+        posectl_complain("no object \"%s\" here: posectl object list --local%s shows those there "
+                         "are",
+                         name, folder_option(objects));
     if (err != -EBADMSG)
         return err;
     posectl_complain("%s: its views are drawn again from %s", name, files.mesh);
@@ -190,11 +201,13 @@ static int copy_file(const char *from, const char *to)
 }
 
 // What is in the folder already is not written over.
-static int check_new(const struct object_files *files, const char *name, const char *file)
+static int check_new(const struct objects *objects, const struct object_files *files,
+                     const char *name, const char *file)
 {
     if (access(files->views, F_OK) == 0) {
-        posectl_complain("%s: there is an object of this name: posectl object remove --local %s",
-                         files->views, name);
+        posectl_complain("%s: there is an object of this name: posectl object remove --local%s "
+                         "%s",
+                         files->views, folder_option(objects), name);
         return -EEXIST;
     }
     if (access(files->mesh, F_OK) == 0 && !is_one_file(file, files->mesh)) {
@@ -238,7 +251,7 @@ int objects_add(const struct objects *objects, struct search *search, const char
     struct search_object *object = NULL;
     int err = find_files(objects, name, &files);
     if (!err)
-        err = check_new(&files, name, file);
+        err = check_new(objects, &files, name, file);
     if (!err)
         err = build_from_file(objects, search, file, &object);
     if (!err)

@@ -21,7 +21,7 @@ static struct {
     struct register_settings settings;
     const char *paths[2];
     const char *aligned, *picture, *initial;
-    bool local;
+    bool local, has_backend;
 } options;
 
 enum {
@@ -86,6 +86,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case OPTION_BACKEND:
         options.config.backend =
             (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
+        options.has_backend = true;
         return 0;
     case OPTION_ALIGNED:
         if (!file_suffix_fits(arg, ".ply") && !file_suffix_is(arg, ".pcd"))
@@ -389,6 +390,10 @@ int posectl_register(struct posectl *ctl, int argc, char **argv)
     ctl->takes_file = true;
     ctl->timeout_ms = 60000;
     posectl_parse(ctl, &argp, argc, argv);
+    if (options.has_backend && !options.local) {
+        posectl_complain("--backend is for --local; the daemon has gpu.backend");
+        return POSECTL_USAGE;
+    }
     if (!output_look(ctl->file) || !output_look(options.aligned) || !output_look(options.picture))
         return POSECTL_FAILED;
     struct cloud clouds[2] = {{0}, {0}};

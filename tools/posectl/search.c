@@ -17,6 +17,7 @@
 
 static struct {
     bool local, track;
+    const char *only_local; // an option that the daemon has settings of its own for
     struct objects objects;
     struct sought sought;
     struct search_image_files image;
@@ -72,6 +73,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPTION_OBJECTS:
         options.objects.folder = arg;
+        options.only_local = "--objects";
         return 0;
     case OPTION_DEPTH:
         options.image.depth = arg;
@@ -109,6 +111,7 @@ static error_t on_option(int key, char *arg, struct argp_state *state)
     case OPTION_BACKEND:
         options.objects.backend =
             (enum gpu_backend)argument_choose(state, "backend", arg, posectl_backends);
+        options.only_local = "--backend";
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "too many words: %s", arg);
@@ -222,6 +225,12 @@ static bool check_options(bool local)
                          options.image.depth);
         return false;
     }
+    if (!local && options.only_local) {
+        posectl_complain("%s is for --local or a mesh file; the daemon has search.folder and "
+                         "gpu.backend",
+                         options.only_local);
+        return false;
+    }
     if (local && options.track) {
         posectl_complain("--track is the daemon's: not with --local or a mesh file");
         return false;
@@ -238,7 +247,10 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
          "What to look for: an object that was added, or a PLY mesh in metres; again for more", 0},
         {"all", OPTION_ALL, NULL, 0,
          "Every object that the daemon knows; with --local, all of the folder", 0},
-        {"objects", OPTION_OBJECTS, "DIR", 0, "Folder of the objects", 0},
+        {"objects", OPTION_OBJECTS, "DIR", 0,
+         "Folder of the objects, with --local (POSED_OBJECTS; default "
+         "~/.local/share/posed/objects)",
+         0},
         {"depth", OPTION_DEPTH, "FILE", 0,
          "16-bit depth image, PNG or PGM; left out: the newest frame of the daemon", 0},
         {"calibration", OPTION_CALIBRATION, "FILE", 0,
@@ -254,7 +266,8 @@ int posectl_search(struct posectl *ctl, int argc, char **argv)
         {"threshold", OPTION_THRESHOLD, "P", 0, "Confidence of an accepted answer (0.9)", 0},
         {"region", OPTION_REGION, "U0,V0,U1,V1", 0, "Look only here, pixels", 0},
         {"views", OPTION_VIEWS, "N", 0, "Reference views of a mesh given as file", 0},
-        {"backend", OPTION_BACKEND, "auto|cpu|cuda", 0, "What computes (default auto)", 0},
+        {"backend", OPTION_BACKEND, "auto|cpu|cuda", 0,
+         "What computes (default auto); with --local", 0},
         {"plot", OPTION_PLOT, "FILE", 0,
          "Draw image, outlines and residuals (PNG); with --local or a mesh file", 0},
         {0}};
