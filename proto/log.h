@@ -23,6 +23,19 @@ struct log_sink {
     void *user;
 };
 
+// What a file or another program calls its things stands in a line, too: neither may it begin a
+// line of its own, which a reader takes for ours, nor command the terminal. Control characters
+// become '?', of ASCII (but the tab) and those that UTF-8 has in two bytes (U+0080 to U+009F).
+static inline void log_make_one_line(char *line)
+{
+    for (unsigned char *c = (unsigned char *)line; *c; c++) {
+        if ((*c < 0x20 && *c != '\t') || *c == 0x7f)
+            *c = '?';
+        else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+            c[0] = c[1] = '?';
+    }
+}
+
 __attribute__((format(printf, 3, 4))) static inline void
 log_to(const struct log_sink *sink, enum log_level level, const char *format, ...)
 {
@@ -33,6 +46,7 @@ log_to(const struct log_sink *sink, enum log_level level, const char *format, ..
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    log_make_one_line(line);
     sink->write(sink->user, level, line);
 }
 

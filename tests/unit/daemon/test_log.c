@@ -41,7 +41,7 @@ static void run_log(struct log_settings settings, void (*speak)(const struct log
 
 static void speak_once_each(const struct log_sink *sink)
 {
-    log_to(sink, LOG_LEVEL_ERROR, "e \"quoted\" \\ \t%c", 1);
+    sink->write(sink->user, LOG_LEVEL_ERROR, "e \"quoted\" \\ \t\x01");
     log_to(sink, LOG_LEVEL_WARNING, "w");
     log_to(sink, LOG_LEVEL_INFO, "i");
     log_to(sink, LOG_LEVEL_DEBUG, "d");
@@ -59,6 +59,24 @@ static void formats(void **state)
     assert_memory_equal(text, "{\"time\":\"2", 10);
     assert_non_null(strstr(text, "Z\",\"level\":\"error\",\"message\":\"e \\\"quoted\\\" \\\\ "
                                  "\\u0009\\u0001\"}\n"));
+}
+
+static void speak_of_strange_names(const struct log_sink *sink)
+{
+    log_to(sink, LOG_LEVEL_WARNING, "a.mcap: topic %s, of %s", "/a\n<3>b\r\x1b[31m\x7f",
+           "gr\xc3\xbc\xc3\x9f \xc2\x9b\x32J\xc2\xa0\t\xc2");
+}
+
+// What a file or another program has for names writes no line of its own, and no terminal obeys it.
+static void names_stay_in_their_line(void **state)
+{
+    (void)state;
+#define SHOWN "a.mcap: topic /a?<3>b??[31m?, of gr\xc3\xbc\xc3\x9f ??2J\xc2\xa0\t\xc2\n"
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_TEXT, 0}, speak_of_strange_names);
+    assert_string_equal(text, "posed: warning: " SHOWN);
+    run_log((struct log_settings){LOG_LEVEL_INFO, CONFIG_LOG_JOURNAL, 0}, speak_of_strange_names);
+    assert_string_equal(text, "<4>" SHOWN);
+#undef SHOWN
 }
 
 static void speak_often(const struct log_sink *sink)
@@ -87,7 +105,7 @@ static void speak_at_length(const struct log_sink *sink)
     char line[1000];
     memset(line, '\x02', sizeof line);
     line[sizeof line - 1] = 0;
-    log_to(sink, LOG_LEVEL_ERROR, "%s", line);
+    sink->write(sink->user, LOG_LEVEL_ERROR, line);
 }
 
 static void long_lines_stay_one_object(void **state)
@@ -188,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats),
+        cmocka_unit_test(names_stay_in_their_line),
         cmocka_unit_test(too_many_lines_are_counted),
         cmocka_unit_test(long_lines_stay_one_object),
         cmocka_unit_test(json_is_utf8),
