@@ -192,6 +192,12 @@ enum bag_interest bag_interest(const struct bag_topic *topic)
     return is_image && !bag_wants_values(topic) ? BAG_HEAD : BAG_ALL;
 }
 
+bool bag_is_size(uint32_t width_px, uint32_t height_px)
+{
+    return width_px >= 1 && width_px <= CAPTURE_MAX_SIDE_PX && height_px >= 1 &&
+           height_px <= CAPTURE_MAX_SIDE_PX;
+}
+
 static int add_frame(struct bag_topic *topic, struct bag_frame frame)
 {
     void *frames = topic->frames;
@@ -217,6 +223,31 @@ static void note_no_depth(struct bag_topic *topic, const struct ros_image *image
     memcpy(topic->no_depth_encoding, image->encoding, sizeof topic->no_depth_encoding);
 }
 
+// Format and size are those of the first depth image of a size that a camera has: a driver may send
+// an empty one as it starts.
+static void take_format(struct bag_topic *topic, const struct ros_image *image)
+{
+    struct ros_depth_format format;
+    uint32_t w, h;
+    const bool is_depth = ros_depth_look(image, &format, &w, &h);
+    if (topic->is_depth &&
+        (bag_is_size(topic->width_px, topic->height_px) || !is_depth || !bag_is_size(w, h)))
+        return;
+    memcpy(topic->image_encoding, image->encoding, sizeof topic->image_encoding);
+    memcpy(topic->frame_id, image->header.frame_id, sizeof topic->frame_id);
+    if (topic->is_depth) { // all before it are of no size
+        topic->n_other_size = topic->n_frames - topic->n_bad_heads - topic->n_no_depth;
+        topic->other_width_px = topic->width_px;
+        topic->other_height_px = topic->height_px;
+    }
+    if (!is_depth)
+        return;
+    topic->is_depth = true;
+    topic->format = format;
+    topic->width_px = w;
+    topic->height_px = h;
+}
+
 static void note_size(struct bag_topic *topic, const struct ros_image *image)
 {
     struct ros_depth_format format;
@@ -239,12 +270,7 @@ static int add_image(struct bag *bag, struct bag_topic *topic, int64_t log_time_
         bag->n_malformed++;
         return 0;
     }
-    if (!topic->is_depth) {
-        memcpy(topic->image_encoding, image.encoding, sizeof topic->image_encoding);
-        memcpy(topic->frame_id, image.header.frame_id, sizeof topic->frame_id);
-        topic->is_depth =
-            ros_depth_look(&image, &topic->format, &topic->width_px, &topic->height_px);
-    }
+    take_format(topic, &image);
     note_no_depth(topic, &image);
     note_size(topic, &image);
     bag_note_units(topic, &image);

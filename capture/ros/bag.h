@@ -47,8 +47,8 @@ struct bag_topic {
     char image_encoding[64], frame_id[64]; // of the first one
     bool is_depth, has_stamps;
     struct ros_depth_format format;
-    uint32_t width_px, height_px;             // of the first one that is depth
-    size_t n_other_size;                      // others since
+    uint32_t width_px, height_px;             // of the first one that is depth and has a size
+    size_t n_other_size;                      // others
     uint32_t other_width_px, other_height_px; // of the first of these
     size_t n_bad_heads;                       // packed images of which nothing can be read
     const char *head_fault;                   // of the first of these
@@ -147,6 +147,9 @@ enum bag_interest bag_interest(const struct bag_topic *topic);
 __attribute__((warn_unused_result)) int bag_add_message(struct bag *bag, uint32_t id,
                                                         int64_t log_time_ns, struct bag_place place,
                                                         const void *data, size_t n_bytes);
+
+// Whether a camera's images may be of such a size.
+bool bag_is_size(uint32_t width_px, uint32_t height_px);
 
 // The driver's `stamp`; and its `decode` once the container has the bytes of the message:
 // ros_depth_decode's contract, but that *out_reason is NULL also of an image that bag_choose has

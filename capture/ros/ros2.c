@@ -549,14 +549,18 @@ static int subscribe(struct ros2 *ros2, int64_t until_ns)
     return add_topics(ros2, type);
 }
 
-// Why nothing of an image can be read, by which the source would be opened; NULL: it can.
+// Why an image is none by which the source can be opened; NULL: it is.
 static const char *fault_of(const struct ros2 *ros2, const struct ros_message *message)
 {
     struct ros_image image;
-    return ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
-                         ros2->kind == ROS_COMPRESSED_IMAGE, &image)
-               ? ros_depth_head_fault(&image)
-               : "malformed image message";
+    struct ros_depth_format format;
+    uint32_t w, h;
+    if (!ros_get_image(message->bytes.iov_base, message->bytes.iov_len, ROS_ENCODING_CDR,
+                       ros2->kind == ROS_COMPRESSED_IMAGE, &image))
+        return "malformed image message";
+    if (!ros_depth_look(&image, &format, &w, &h))
+        return ros_depth_head_fault(&image);
+    return bag_is_size(w, h) ? NULL : "no camera has its size";
 }
 
 // All images that have come; the first one goes through the same hands as a recording's.

@@ -275,8 +275,7 @@ int bag_choose(struct bag *bag, const struct capture_settings *settings,
     if (err)
         return err;
     struct bag_topic *depth = bag->depth;
-    if (depth->width_px < 1 || depth->width_px > CAPTURE_MAX_SIDE_PX || depth->height_px < 1 ||
-        depth->height_px > CAPTURE_MAX_SIDE_PX) {
+    if (!bag_is_size(depth->width_px, depth->height_px)) {
         log_to(&bag->log, LOG_LEVEL_ERROR, "%s: images of %s are %ux%u, which no camera has",
                bag->path, depth->name, depth->width_px, depth->height_px);
         return -EINVAL;

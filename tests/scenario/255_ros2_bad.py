@@ -65,6 +65,8 @@ SURVIVED = {
                     "one that can be is waited for"],
     "repainted": [f"{TOPIC}: image ", ": not a depth image (16UC1, ", ", but rgb8; such are left"],
     "resized": [f"{TOPIC}: an image is 96x32, the first one was 96x64; such are left out"],
+    "sizeless": [f"{TOPIC}: its first image cannot be read (no camera has its size): one that can "
+                 "be is waited for"],
     "short": [f"{TOPIC}: image ", "(16UC1, 96x64: 64 rows of 192 bytes are 12288; it has a step of "
               "192 and 6144 bytes); such are left out, counted as damaged"],
     "spike": [f"{TOPIC}: an image's stamp is 3600.", " after that of the one before it"],

@@ -10,17 +10,17 @@ compressed alone), packed_late (as packed, but the first three images are empty)
 are), no_info (no camera info), info (another fx from image 20 on), info_drifts (its fx grows by
 1e-6 with each image), info_flaps (every second one has another fx), size (the camera info is of
 another size), back (the stamp of image 20 goes back by 5 s), resized (from image 20 on they are
-half as high), second (a second publisher), heir (one that stays when the first ends), short (images
-20 to 29 have half their bytes), spoilt (all from 60 to 299 have), best_effort, silent (a publisher
-without images), ends and ends_best_effort (it ends after 40 images and another one begins, reliable
-or not). Of stamps: spike (that of image 20 is an hour ahead), step (from image 40 on they are 1000
-s behind), ends_earlier (those of the second publisher are 5000 s behind), stuck (from image 40 on
-they stand still), unstamped (a clock 1000 s behind, and each tenth image has none),
-begins_unstamped (the first image has none), no_stamps (no image has one). Of programs: counted (it
-sends 60 images and no more), late_info (the camera info begins with image 60), successor (its fx is
-90; it prints the stamp of its first image), second_camera (another one publishes both topics, its
-camera info with another fx), info_elsewhere (another one publishes the camera info, alone), and
-info_twice (that one and this)."""
+half as high), sizeless (the first three are 0x0), second (a second publisher), heir (one that stays
+when the first ends), short (images 20 to 29 have half their bytes), spoilt (all from 60 to 299
+have), best_effort, silent (a publisher without images), ends and ends_best_effort (it ends after 40
+images and another one begins, reliable or not). Of stamps: spike (that of image 20 is an hour
+ahead), step (from image 40 on they are 1000 s behind), ends_earlier (those of the second publisher
+are 5000 s behind), stuck (from image 40 on they stand still), unstamped (a clock 1000 s behind, and
+each tenth image has none), begins_unstamped (the first image has none), no_stamps (no image has
+one). Of programs: counted (it sends 60 images and no more), late_info (the camera info begins with
+image 60), successor (its fx is 90; it prints the stamp of its first image), second_camera (another
+one publishes both topics, its camera info with another fx), info_elsewhere (another one publishes
+the camera info, alone), and info_twice (that one and this)."""
 import sys
 import time
 
@@ -116,6 +116,9 @@ def main():
         height = HEIGHT // 2 if fault == "resized" and i >= 20 else HEIGHT
         image = Image(header=header, height=height, width=WIDTH, encoding=encoding, is_bigendian=0,
                       step=step, data=data)
+        if fault == "sizeless" and i < 3:
+            image = Image(header=header, height=0, width=0, encoding=encoding, is_bigendian=0,
+                          step=0, data=[])
         if fault.startswith("packed"):
             pixels = numpy.frombuffer(bytes(data), "<u2").reshape(HEIGHT, WIDTH)
             name, packed = ros_frames.encode(pixels, "16UC1-png")

@@ -632,6 +632,22 @@ static void sizes_that_no_camera_has(void **state)
     }
 }
 
+// A driver may begin with images that are empty: those after them tell the size.
+static void size_is_that_of_an_image_that_has_one(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{0, 0}, {W, 0}, {W, H}, {0, 0}, {2 * W, H}};
+    camera_info("/a/depth/camera_info", 50, W);
+    const uint32_t id = add_topic("/a/depth/image", "sensor_msgs/msg/Image");
+    add_image_of(id, T - 1000, "rgb8", 0, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        add_image_of(id, T + (int64_t)i * 1000, "16UC1", sizes[i][0], sizes[i][1]);
+    assert_int_equal(choose("/a/depth/image", NULL), 0);
+    assert_true(info.camera.width_px == W && info.camera.height_px == H && info.n_frames == 6);
+    assert_non_null(strstr(said, "1 image of /a/depth/image is no depth (rgb8)"));
+    assert_said("4 images of /a/depth/image of another size than the first one's 8x6 (0x0)");
+}
+
 // --- The camera and its units
 
 static void calibrations(void **state)
@@ -1053,6 +1069,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_that_no_camera_has, setup, teardown),
+        cmocka_unit_test_setup_teardown(size_is_that_of_an_image_that_has_one, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_without_a_calibration, setup, teardown),
         cmocka_unit_test_setup_teardown(camera_infos_that_change, setup, teardown),
