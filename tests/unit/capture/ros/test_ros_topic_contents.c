@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the chosen topic's images and camera infos say: sizes, calibrations, units and encodings, and
-// what is said where they do not fit.
+// What the chosen topic's images and camera infos say: sizes, calibrations, units and encodings,
+// and what is said where they do not fit.
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stamps of a ROS recording's images that repeat, stand still, go back or are none, and RealSense's.
+// Stamps of a ROS recording's images that repeat, stand still, go back or are none, and those of
+// RealSense.
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
