@@ -4,6 +4,7 @@
 // data). Opened read-only; one that was left with a write-ahead log beside it (its recorder was
 // killed) is read with what stands there, one that is cut off up to there.
 #include <errno.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 struct ros2db3 {
     struct bag bag;
     size_t part;         // that is open
+    bool has_log;        // a write-ahead log, beside it
     long long n_missing; // of its bytes, behind its end
     sqlite3 *db;
     sqlite3_blob *blob; // of messages.data
@@ -39,25 +41,32 @@ static int fail(const struct ros2db3 *db3, const char *what)
                "%s: damaged, or cut off: %s; what is left of it, by a sqlite3 that was built with "
                ".recover (Debian 12's was not): sqlite3 \"%s\" .recover | sqlite3 NEW.db3",
                path_of(db3), sqlite3_errmsg(db3->db), path_of(db3));
+    else if (code == SQLITE_CANTOPEN && db3->has_log)
+        log_to(&db3->bag.log, LOG_LEVEL_ERROR,
+               "%s: with its write-ahead log (%s-wal) it can be read only in a folder that may be "
+               "written to: copy both to one",
+               path_of(db3), path_of(db3));
     else
         log_to(&db3->bag.log, LOG_LEVEL_ERROR, "%s: %s: %s", path_of(db3), what,
                sqlite3_errmsg(db3->db));
     return code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_IOERR ? -EIO : -EINVAL;
 }
 
+static bool has_log(const char *path)
+{
+    char log[PATH_MAX];
+    return snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log && access(log, F_OK) == 0;
+}
+
 // An address as SQLite's URI wants it: what is no plain letter becomes %XX.
-static char *uri_of(const char *path)
+static char *uri_of(const char *path, bool is_whole)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
     static const char tail[] = "?mode=ro&immutable=1";
-    char *uri = malloc(8 + 3 * strlen(path) + sizeof tail), *log = NULL;
-    if (!uri || asprintf(&log, "%s-wal", path) < 0) {
-        free(uri);
+    char *uri = malloc(8 + 3 * strlen(path) + sizeof tail);
+    if (!uri)
         return NULL;
-    }
-    bool is_whole = access(log, F_OK) != 0;
-    free(log);
     size_t n = (size_t)sprintf(uri, "file:");
     for (; *path; path++)
         n += (size_t)sprintf(uri + n, strchr(plain, *path) ? "%c" : "%%%02X",
@@ -102,7 +111,8 @@ static int open_part(struct ros2db3 *db3, size_t part)
         return fd;
     db3->n_missing = missing_bytes(fd);
     close(fd);
-    char *uri = uri_of(path_of(db3));
+    db3->has_log = has_log(path_of(db3));
+    char *uri = uri_of(path_of(db3), !db3->has_log);
     if (!uri)
         return -ENOMEM;
     int code = sqlite3_open_v2(uri, &db3->db,
@@ -233,7 +243,9 @@ static int read_part(void *state, size_t part)
 {
     struct ros2db3 *db3 = state;
     int err = open_part(db3, part);
-    if (!err && db3->n_missing > 0)
+    // What a recorder lacks here that was killed as it moved its log into the file is in the log;
+    // where it is not, reading breaks off.
+    if (!err && db3->n_missing > 0 && !db3->has_log)
         log_to(&db3->bag.log, LOG_LEVEL_WARNING,
                "%s: cut off, its last %lld bytes are not there: what is before them is read",
                path_of(db3), db3->n_missing);

@@ -2,6 +2,8 @@
 """The same frames as PNG and as ROS logs of libraries that none of us wrote (ros_write.py): the
 trajectory on disk is the same, byte for byte. And what a log lacks is said by name."""
 import os
+import shutil
+import sqlite3
 import subprocess
 
 import harness
@@ -141,6 +143,28 @@ def check_cut_db3(expected):
     check(f"{path}: damaged, or cut off: " in log and f'sqlite3 "{path}" .recover' in log, log)
 
 
+def check_logged_db3(expected):
+    """A recorder that was killed as it moved its write-ahead log into the file: the log has what
+    the file lacks, nothing is said to be cut off. A log that cannot be read is told as such."""
+    path = write(recording(6), "logged-db3", "db3", "16UC1") + "/logged-db3.db3"
+    live = sqlite3.connect(path)
+    live.execute("PRAGMA journal_mode = WAL")
+    live.execute("VACUUM")  # writes every page, to the log
+    shutil.copy(path + "-wal", path + "-kept")
+    live.execute("PRAGMA wal_checkpoint")
+    live.close()
+    os.rename(path + "-kept", path + "-wal")
+    os.truncate(path, os.path.getsize(path) // 2)
+    trajectory, log = track(f"ros2db3:{path}", "--set", "camera.depth_scale=5000")
+    check(trajectory == expected and "cut off" not in log, f"logged: another trajectory\n{log}")
+    os.remove(path + "-shm")
+    os.symlink("elsewhere", path + "-shm")
+    _, log = track(f"ros2db3:{path}", code=NO_SOURCE)
+    check(f"{path}: with its write-ahead log ({path}-wal) it can be read only in a folder that may "
+          "be written to" in log, log)
+    print("logged-db3: 6 poses, byte for byte")
+
+
 def scenario():
     python()
     expected = {}
@@ -186,6 +210,7 @@ def scenario():
     check_float_scale(expected[6])
     check_stuck_stamps(expected[6])
     check_cut_db3(expected[6])
+    check_logged_db3(expected[6])
     check_damage("bag-lz4", "{0}", "ros1bag")
     check_damage("bag", "{0}", "ros1bag")
     check_damage("mcap", "{0}/{1}.mcap", "mcap")
