@@ -343,10 +343,26 @@ static int choose_topic(struct bag *bag)
     return 0;
 }
 
+// Of a topic that nobody has named.
+static void ask_of_infrared(const struct bag *bag)
+{
+    const struct bag_topic *depth = bag->depth;
+    if (certainty(depth) == 0)
+        log_to(&bag->log, LOG_LEVEL_WARNING,
+               "%s: images of %s are %s and no name says that they are depth: are they infrared? "
+               "(FILE#TOPIC, naming it, says that they are depth)",
+               bag->path, depth->name, depth->image_encoding);
+}
+
 int bag_find_depth(struct bag *bag, const char *camera)
 {
+    const bool is_named = bag->is_live || (bag->wanted && named(bag));
     int err = find_camera(bag, camera);
     if (!err)
         err = take_packed(bag);
-    return err ? err : choose_topic(bag);
+    if (!err)
+        err = choose_topic(bag);
+    if (!err && !is_named)
+        ask_of_infrared(bag);
+    return err;
 }

@@ -438,6 +438,29 @@ static void cameras_whose_names_topics_cannot_have(void **state)
     assert_string_equal(info.description, "bag:the.bag#/left_1/depth");
 }
 
+// mono16 is what infrared cameras send, too.
+static void infrared_is_not_taken_for_depth_in_silence(void **state)
+{
+    (void)state;
+    static const char asked[] =
+        "the.bag: images of /ir/image_raw are mono16 and no name says that they are depth";
+    camera_info("/ir/camera_info", 50, W);
+    image("/ir/image_raw", "mono16");
+    bag.is_live = false;
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_said(asked);
+    assert_int_equal(choose("ir", NULL), 0);
+    assert_said(asked);
+    assert_int_equal(choose(NULL, "ir"), 0);
+    assert_said(asked);
+    assert_int_equal(choose("/ir/image_raw", NULL), 0);
+    assert_null(strstr(said, asked));
+    image("/s/Depth_0/image", "mono16");
+    assert_int_equal(choose(NULL, NULL), 0);
+    assert_string_equal(info.description, "bag:the.bag#/s/Depth_0/image");
+    assert_null(strstr(said, "infrared"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +479,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(packed_images_with_a_bad_head, setup, teardown),
         cmocka_unit_test_setup_teardown(images_of_another_size, setup, teardown),
         cmocka_unit_test_setup_teardown(cameras_whose_names_topics_cannot_have, setup, teardown),
+        cmocka_unit_test_setup_teardown(infrared_is_not_taken_for_depth_in_silence, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
