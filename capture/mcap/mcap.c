@@ -147,16 +147,21 @@ static int take_camera(const struct mcap *mcap, const struct capture_settings *s
 {
     const struct mcap_index *index = &mcap->index;
     struct intrinsics camera = index->camera;
-    const char *reason = NULL;
-    if (index->width_px < 1 || index->width_px > CAPTURE_MAX_SIDE_PX || index->height_px < 1 ||
-        index->height_px > CAPTURE_MAX_SIDE_PX)
-        reason = "image size out of range";
-    else if (camera.fx_px != 0 &&
-             !(camera.fx_px > 0 && isfinite(camera.fx_px) && isfinite(camera.fy_px) &&
-               camera.fy_px != 0 && isfinite(camera.cx_px) && isfinite(camera.cy_px)))
-        reason = "the calibration is not one of a camera";
-    if (reason) {
-        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: %s", mcap->path, reason);
+    if (index->width_px == 0 && index->height_px == 0) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: none of the images of %s can be read",
+               mcap->path, index->topic);
+        return -EINVAL;
+    }
+    if (!bag_is_size(index->width_px, index->height_px)) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: images of %s are %ux%u, which no camera has",
+               mcap->path, index->topic, index->width_px, index->height_px);
+        return -EINVAL;
+    }
+    if (camera.fx_px != 0 &&
+        !(camera.fx_px > 0 && isfinite(camera.fx_px) && isfinite(camera.fy_px) &&
+          camera.fy_px != 0 && isfinite(camera.cx_px) && isfinite(camera.cy_px))) {
+        log_to(&settings->log, LOG_LEVEL_ERROR, "%s: the calibration is not one of a camera",
+               mcap->path);
         return -EINVAL;
     }
     if (camera.fx_px == 0) {

@@ -724,7 +724,12 @@ static void calibrations_that_are_none(void **state)
     channel(2, IMAGE, "depth", "protobuf", "", "");
     image(2, 10, 100000, 1);
     assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
-    assert_said("a.mcap: image size out of range");
+    assert_said("a.mcap: images of depth are 100000x2, which no camera has");
+    begin("");
+    channel(2, IMAGE, "depth", "protobuf", "", "");
+    message(2, 10, (const unsigned char *)"{}", 2);
+    assert_int_equal(open_as("", NULL, false, NULL), -EINVAL);
+    assert_said("a.mcap: none of the images of depth can be read");
 }
 
 // Who gives all four of the camera is believed where no calibration fits; who gives fewer is not.
