@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which channel of an MCAP file is depth, whose calibration it is, and what is said where none
-// fits: files written here, record by record, without chunks.
+// fits.
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -9,216 +9,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "capture/driver.h"
-#include "capture/mcap/format.h"
-#include "capture/mcap/protobuf.h"
-#include "tests/unit/scratch.h"
-
-#define W 4u
-#define H 2u
-
-enum { IMAGE = 1, CALIBRATION };
-
-static struct scratch scratch;
-static unsigned char file[1 << 16];
-static size_t n_file;
-static char said[4000];
-static struct capture_info info;
-
-static void hear(void *user, enum log_level level, const char *line)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(said);
-    snprintf(said + n, sizeof said - n, "%s\n", line);
-}
-
-static void assert_said(const char *wanted)
-{
-    if (!strstr(said, wanted))
-        print_error("%s\nwanted: %s\n", said, wanted);
-    assert_non_null(strstr(said, wanted));
-}
-
-// --- Records
-
-struct record {
-    unsigned char bytes[1024];
-    size_t n;
-};
-
-static void put(struct record *r, uint64_t value, int n)
-{
-    mcap_put(r->bytes + r->n, value, n);
-    r->n += (size_t)n;
-}
-
-static void put_text(struct record *r, const char *text)
-{
-    put(r, strlen(text), 4);
-    memcpy(r->bytes + r->n, text, strlen(text));
-    r->n += strlen(text);
-}
-
-static void end(const struct record *r, enum mcap_opcode opcode)
-{
-    file[n_file++] = (unsigned char)opcode;
-    mcap_put(file + n_file, r->n, 8);
-    memcpy(file + n_file + 8, r->bytes, r->n);
-    n_file += 8 + r->n;
-}
-
-static void schema(unsigned id, const char *name, const char *encoding)
-{
-    struct record r = {0};
-    put(&r, id, 2);
-    put_text(&r, name);
-    put_text(&r, encoding);
-    put(&r, 0, 4);
-    end(&r, MCAP_SCHEMA);
-}
-
-static void begin(const char *profile)
-{
-    struct record r = {0};
-    memcpy(file, MCAP_MAGIC, MCAP_MAGIC_BYTES);
-    n_file = MCAP_MAGIC_BYTES;
-    put_text(&r, profile);
-    put_text(&r, "test");
-    end(&r, MCAP_HEADER);
-    schema(IMAGE, "foxglove.RawImage", "protobuf");
-    schema(CALIBRATION, "foxglove.CameraCalibration", "protobuf");
-    schema(3, "foxglove.RawImage", "jsonschema"); // not ours
-    said[0] = 0;
-}
-
-static void channel(unsigned id, unsigned of, const char *topic, const char *encoding,
-                    const char *key, const char *value)
-{
-    struct record r = {0};
-    put(&r, id, 2);
-    put(&r, of, 2);
-    put_text(&r, topic);
-    put_text(&r, encoding);
-    put(&r, strlen(key) + strlen(value) + 8, 4);
-    put_text(&r, key);
-    put_text(&r, value);
-    end(&r, MCAP_CHANNEL);
-}
-
-static void message(unsigned channel_id, int64_t time_ns, const unsigned char *body, size_t n)
-{
-    struct record r = {0};
-    put(&r, channel_id, 2);
-    put(&r, 0, 4);
-    put(&r, (uint64_t)time_ns, 8);
-    put(&r, (uint64_t)time_ns, 8);
-    memcpy(r.bytes + r.n, body, n);
-    r.n += n;
-    end(&r, MCAP_MESSAGE);
-}
-
-static int64_t delay_ns; // of the log behind the stamps of the images, 0: they have no stamps
-
-static const char *encoding = "16UC1";
-
-static void image(unsigned channel_id, int64_t time_ns, uint32_t w, uint16_t value)
-{
-    unsigned char body[256], stamp[32];
-    uint16_t pixels[W * H];
-    struct protobuf_out out = {.data = body, .capacity = sizeof body};
-    for (size_t i = 0; i < W * H; i++)
-        pixels[i] = value;
-    if (delay_ns) {
-        struct protobuf_out inner = {.data = stamp, .capacity = sizeof stamp};
-        protobuf_put_uint(&inner, 1, (uint64_t)(time_ns - delay_ns) / 1000000000);
-        protobuf_put_uint(&inner, 2, (uint64_t)(time_ns - delay_ns) % 1000000000);
-        protobuf_put_bytes(&out, 1, stamp, inner.n);
-    }
-    protobuf_put_fixed32(&out, 2, w);
-    protobuf_put_fixed32(&out, 3, H);
-    protobuf_put_text(&out, 4, encoding);
-    protobuf_put_fixed32(&out, 5, 2 * W);
-    protobuf_put_bytes(&out, 6, pixels, sizeof pixels);
-    message(channel_id, time_ns, body, out.n);
-}
-
-static void calibration(unsigned channel_id, uint32_t w, double fx, double fy, double cx, double cy)
-{
-    unsigned char body[256];
-    const double k[9] = {fx, 0, cx, 0, fy, cy, 0, 0, 1};
-    struct protobuf_out out = {.data = body, .capacity = sizeof body};
-    protobuf_put_fixed32(&out, 2, w);
-    protobuf_put_fixed32(&out, 3, H);
-    protobuf_put_doubles(&out, 6, k, 9);
-    message(channel_id, 1, body, out.n);
-}
-
-// What was written since `from` becomes a chunk.
-static void wrap(size_t from)
-{
-    enum { HEAD = 40 };
-    const size_t n = n_file - from;
-    unsigned char *at = file + from;
-    memmove(at + MCAP_RECORD_BYTES + HEAD, at, n);
-    memset(at, 0, MCAP_RECORD_BYTES + HEAD);
-    at[0] = MCAP_CHUNK;
-    mcap_put(at + 1, HEAD + n, 8);
-    mcap_put(at + MCAP_RECORD_BYTES + 16, n, 8);
-    mcap_put(at + MCAP_RECORD_BYTES + 32, n, 8);
-    n_file += MCAP_RECORD_BYTES + HEAD;
-}
-
-// The index behind a chunk of one message of a channel, `offset` bytes in it.
-static void message_index(unsigned channel_id, int64_t time_ns, size_t offset)
-{
-    struct record r = {0};
-    put(&r, channel_id, 2);
-    put(&r, 16, 4);
-    put(&r, (uint64_t)time_ns, 8);
-    put(&r, offset, 8);
-    end(&r, MCAP_MESSAGE_INDEX);
-}
-
-// Opens what has been written; *out_value: a pixel of the first image.
-static int open_as(const char *topic, const char *camera, bool is_lenient, uint16_t *out_value)
-{
-    char location[300];
-    void *state = NULL;
-    struct capture_frame frame = {0};
-    uint16_t pixels[W * H] = {0};
-    const struct capture_settings settings = {
-        .camera = camera, .allow_implausible = is_lenient, .log = {hear, NULL}};
-    scratch_write(&scratch, "a.mcap", file, n_file);
-    snprintf(location, sizeof location, "%s/a.mcap%s", scratch.path, topic);
-    info = (struct capture_info){0};
-    int err = capture_driver_mcap.open(&state, location, &settings, &info);
-    if (err)
-        return err;
-    err = info.camera.width_px == W ? capture_driver_mcap.decode(state, 0, pixels, &frame) : 0;
-    if (out_value)
-        *out_value = pixels[0];
-    capture_driver_mcap.close(state);
-    return err;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    scratch_create(&scratch);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    scratch_remove(&scratch);
-    return 0;
-}
-
-// --- Tests
+#include "tests/unit/capture/written_mcap.h"
 
 // Two cameras of ours and a stranger's channel: by name, by topic, the first otherwise; each with
 // its own calibration, wherever that stands.
@@ -298,15 +90,6 @@ static void a_camera_is_chosen(void **state)
     }
     assert_int_equal(open_as("#none", NULL, false, NULL), -EINVAL);
     assert_said("it has /a/topic/with/a/long/name/1, ");
-}
-
-// A chunk, from `from` on, that ends in one image, and its index.
-static void chunk_of_image(size_t from, unsigned channel_id, int64_t time_ns, uint16_t value)
-{
-    const size_t offset = n_file - from;
-    image(channel_id, time_ns, W, value);
-    wrap(from);
-    message_index(channel_id, time_ns, offset);
 }
 
 // A camera whose channels are first in a late chunk, of a file without a summary.
@@ -517,88 +300,6 @@ static void several_channels_of_a_topic(void **state)
     }
 }
 
-// An image's time is its own stamp, not when it was logged; also behind the first chunks, whose
-// indexes have the times of the log.
-static void stamps_of_the_camera(void **state)
-{
-    (void)state;
-    enum { N = 12 };
-    const int64_t first_ns = INT64_C(1700000000999999000), step_ns = 33333333;
-    for (int is_chunked = 0; is_chunked < 2; is_chunked++) {
-        void *source = NULL;
-        char location[300];
-        const struct capture_settings settings = {.log = {hear, NULL}};
-        begin("");
-        channel(1, CALIBRATION, "calib", "protobuf", "", "");
-        channel(3, IMAGE, "/other", "protobuf", "", "");
-        delay_ns = first_ns; // one without a stamp, of another topic
-        image(3, first_ns, W, 100);
-        channel(2, IMAGE, "depth", "protobuf", "", "");
-        calibration(1, W, 40, 40, 2, 1);
-        for (int i = 0; i < N; i++) {
-            delay_ns = 500000000 + i % 3 * 10000000;
-            if (is_chunked)
-                chunk_of_image(n_file, 2, first_ns + i * step_ns + delay_ns, 100);
-            else
-                image(2, first_ns + i * step_ns + delay_ns, W, 100);
-        }
-        delay_ns = 0;
-        scratch_write(&scratch, "a.mcap", file, n_file);
-        scratch_name(&scratch, "a.mcap", location);
-        assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
-        assert_int_equal(info.n_frames, N);
-        for (uint64_t i = 0; i < N; i++) {
-            int64_t time_ns;
-            uint64_t number;
-            capture_driver_mcap.stamp(source, i, &time_ns, &number);
-            assert_int_equal(time_ns, first_ns + (int64_t)i * step_ns);
-        }
-        capture_driver_mcap.close(source);
-    }
-}
-
-// Where some images have no stamp, or most that of the one before, the times of the log are theirs.
-static void stamps_that_are_none(void **state)
-{
-    (void)state;
-    enum { N = 12 };
-    const int64_t first_ns = INT64_C(1700000000100000000), step_ns = 33333333;
-    for (int how = 0; how < 4; how++) {
-        const bool is_chunked = how & 1, repeats = how & 2;
-        void *source = NULL;
-        char location[300];
-        const struct capture_settings settings = {.log = {hear, NULL}};
-        begin("");
-        channel(1, CALIBRATION, "calib", "protobuf", "", "");
-        channel(2, IMAGE, "depth", "protobuf", "", "");
-        calibration(1, W, 40, 40, 2, 1);
-        for (int i = 0; i < N; i++) {
-            const int64_t time_ns = first_ns + i * step_ns;
-            delay_ns = repeats ? time_ns % 1000000000 : i == 3 ? time_ns : 500000000;
-            if (is_chunked)
-                chunk_of_image(n_file, 2, time_ns, 100);
-            else
-                image(2, time_ns, W, 100);
-        }
-        delay_ns = 0;
-        scratch_write(&scratch, "a.mcap", file, n_file);
-        scratch_name(&scratch, "a.mcap", location);
-        assert_int_equal(capture_driver_mcap.open(&source, location, &settings, &info), 0);
-        assert_said(repeats ? "a.mcap: of 12 images 0 have no time of their own and 11 that of the "
-                              "one before: the times at which they were logged are taken"
-                            : "a.mcap: of 12 images 1 have no time of their own and 0 that of the "
-                              "one before: the times at which they were logged are taken");
-        assert_int_equal(info.n_frames, N);
-        for (uint64_t i = 0; i < N; i++) {
-            int64_t time_ns;
-            uint64_t number;
-            capture_driver_mcap.stamp(source, i, &time_ns, &number);
-            assert_int_equal(time_ns, first_ns + (int64_t)i * step_ns);
-        }
-        capture_driver_mcap.close(source);
-    }
-}
-
 // Of our own name before others, however late it comes; images of one time are one.
 static void later_channels_and_equal_times(void **state)
 {
@@ -657,53 +358,6 @@ static void images_that_are_others(void **state)
     assert_int_equal(n_times("image size differs from the recording's"), 1);
     capture_driver_mcap.close(source);
     assert_int_equal(n_times("a.mcap: in all 3 images could not be read\n"), 1);
-}
-
-// Stamps that go back are put in order, and it is said as of ROS recordings.
-static void times_that_go_back(void **state)
-{
-    (void)state;
-    static const int64_t ms[] = {100, 200, 150, 200, 90, 300};
-    begin("");
-    channel(1, CALIBRATION, "calib", "protobuf", "", "");
-    channel(2, IMAGE, "depth", "protobuf", "", "");
-    calibration(1, W, 40, 40, 2, 1);
-    image(2, 1000000, W, 1);
-    assert_int_equal(open_as("", NULL, false, NULL), 0);
-    assert_null(strstr(said, "earlier"));
-    for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
-        image(2, ms[i] * 1000000, W, 2);
-    assert_int_equal(open_as("", NULL, false, NULL), 0);
-    assert_said("a.mcap: 2 images of depth stamped earlier than one that was written before, by up "
-                "to 0.110 s; all are played in the order of their stamps");
-    // the index of a chunk may be sorted; it counts where the messages stand
-    begin("");
-    size_t from = n_file;
-    channel(1, CALIBRATION, "calib", "protobuf", "", "");
-    channel(2, IMAGE, "depth", "protobuf", "", "");
-    calibration(1, W, 40, 40, 2, 1);
-    image(2, 1000000, W, 1);
-    wrap(from);
-    from = n_file;
-    size_t offsets[3];
-    for (size_t i = 0; i < 3; i++) {
-        offsets[i] = n_file - from;
-        image(2, ms[i] * 1000000, W, 1);
-    }
-    wrap(from);
-    struct record index = {0};
-    put(&index, 2, 2);
-    put(&index, 3 * 16, 4);
-    for (size_t i = 0; i < 3; i++) {
-        const size_t k = (size_t[]){0, 2, 1}[i];
-        put(&index, (uint64_t)ms[k] * 1000000, 8);
-        put(&index, offsets[k], 8);
-    }
-    end(&index, MCAP_MESSAGE_INDEX);
-    assert_int_equal(open_as("", NULL, false, NULL), 0);
-    assert_int_equal(info.n_frames, 4);
-    assert_said("a.mcap: 1 image of depth stamped earlier than one that was written before, by up "
-                "to 0.050 s");
 }
 
 static void calibrations_that_are_none(void **state)
@@ -766,11 +420,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(images_of_other_encodings, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_that_is_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(several_channels_of_a_topic, setup, teardown),
-        cmocka_unit_test_setup_teardown(stamps_of_the_camera, setup, teardown),
-        cmocka_unit_test_setup_teardown(stamps_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(later_channels_and_equal_times, setup, teardown),
         cmocka_unit_test_setup_teardown(images_that_are_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(times_that_go_back, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrations_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_camera_that_the_user_tells, setup, teardown),
     };
