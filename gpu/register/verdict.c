@@ -4,11 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "gpu/register/result.h"
+
 #define LEAST_BEHIND 0.008 // right poses with drift have so much behind the other's walls
 #define HALF_BEHIND  0.01  // and this much more halves what a pose is worth
 #define UNBLAMED     80u   // correspondences: then the sensor did not stand where it seems to
 #define MOST_SUPPORT 20.0  // so much more a pose is worth with many correspondences than with none
 #define HALF_SUPPORT 200.0 // correspondences for half of that
+#define NEARLY_ALL   0.8   // the score of a pose that brings nearly all of one set onto the other
+#define AS_WELL      0.98  // of the best one's score: what noise and sampling leave of a symmetry
 
 double register_score(const struct register_run *run)
 {
@@ -65,6 +69,7 @@ struct lead {
     double second;       // evidence for the next pose, of its own
     bool twice;          // as many correspondences as any other
     bool outvoted;
+    bool symmetric; // another rotation brings nearly all of both sets together as well
 };
 
 static struct lead lead_of(const struct register_candidates *candidates)
@@ -78,6 +83,9 @@ static struct lead lead_of(const struct register_candidates *candidates)
         lead.second = fmax(lead.second, register_candidates_evidence(&rival) / all);
         others = fmax(others, register_candidates_votes(&rival));
         lead.outvoted |= rival.n_support > best->n_support && blame(&candidates->best[i]) < 2;
+        lead.symmetric |=
+            best->worth.score > NEARLY_ALL && rival.worth.score > AS_WELL * best->worth.score &&
+            register_rotation_between(&rival.fit.T, &best->fit.T) > REGISTER_ELSEWHERE_RAD;
     }
     lead.votes = votes - others;
     lead.twice = lead.votes >= 0.5 * votes;
@@ -89,7 +97,7 @@ static double trust_of(const struct register_candidates *candidates, const struc
     const bool leads = candidates->matched.walls
                            ? lead->votes * lead->score >= REGISTER_LEAST_LEAD && lead->twice
                            : lead->second <= REGISTER_NEAR_SCORE && !lead->outvoted;
-    if (!leads || candidates->best[0].worth.n_pairs < REGISTER_LEAST_PAIRS)
+    if (!leads || lead->symmetric || candidates->best[0].worth.n_pairs < REGISTER_LEAST_PAIRS)
         return 0;
     return lead->score * (1 - 0.5 * lead->second);
 }

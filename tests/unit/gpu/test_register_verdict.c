@@ -111,6 +111,26 @@ static void a_neighbour_is_no_rival(void **state)
     assert_true(register_candidates_trust(&both) == 0);
 }
 
+// Of a ball, a cylinder, two crossed planes chance finds correspondences for one rotation of many;
+// ratio: of the scores, turn_rad: between both.
+static double trust_of_symmetric(double score, double ratio, double turn_rad)
+{
+    const double turn[6] = {0, 0, 0, 0, 0, turn_rad};
+    struct register_candidates both = pair(true, pose(score, 60, 0), pose(score * ratio, 10, 0));
+    both.best[0].fit.T = se3_identity();
+    both.best[1].fit.T = se3_exp(turn);
+    return register_candidates_trust(&both);
+}
+
+static void a_rotation_that_fits_all_as_well_is_a_rival(void **state)
+{
+    (void)state;
+    assert_true(trust_of_symmetric(0.9, 0.99, 3) == 0);
+    assert_true(trust_of_symmetric(0.9, 0.97, 3) > REGISTER_TRUST);
+    assert_true(trust_of_symmetric(0.9, 0.99, 0.17) > REGISTER_TRUST); // hardly another one
+    assert_true(trust_of_symmetric(0.79, 0.99, 3) > REGISTER_TRUST);   // as rooms often have it
+}
+
 // A pose that was given, say in a corridor: planes agree all along it.
 static void a_given_pose_is_doubted(void **state)
 {
@@ -426,6 +446,7 @@ int main(void)
         cmocka_unit_test(what_lies_behind_walls_is_blamed),
         cmocka_unit_test(poses_of_features_have_to_lead),
         cmocka_unit_test(a_neighbour_is_no_rival),
+        cmocka_unit_test(a_rotation_that_fits_all_as_well_is_a_rival),
         cmocka_unit_test(a_given_pose_is_doubted),
         cmocka_unit_test(few_pairs_say_nothing),
         cmocka_unit_test(evidence_by_hand),
