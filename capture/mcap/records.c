@@ -133,7 +133,7 @@ static void put_channel(struct mcap_bytes *out, const struct mcap_content *conte
     const enum mcap_dialect dialect = content->dialect;
     const bool is_rig = id == mcap_channel_id(content, 0, MCAP_CHANNEL_RIG);
     const uint16_t n_each = dialects[dialect].n_channels;
-    const uint16_t kind = is_rig ? MCAP_CHANNEL_POSE : (uint16_t)((id - 1) % n_each + 1);
+    const uint16_t kind = (uint16_t)(is_rig ? MCAP_CHANNEL_POSE : (id - 1) % n_each + 1);
     const struct mcap_camera *camera = &content->cameras[is_rig ? 0 : (id - 1) / n_each];
     const struct channel *channel = &dialects[dialect].channels[kind];
     char topic[MAX_TOPIC_BYTES], units[32], part[ROS_TOPIC_PART_BYTES];
