@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of a topic that the driver `ros2` has opened: whose they are, by which clock they are
-// stamped, and what becomes of their images.
+// The messages of a topic that the driver `ros2` has opened: whose they are, by which clock they
+// are stamped, and what becomes of their images.
 #ifndef POSED_CAPTURE_ROS_ROS2_RECEIVE_H
 #define POSED_CAPTURE_ROS_ROS2_RECEIVE_H
 
