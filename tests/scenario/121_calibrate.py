@@ -143,13 +143,24 @@ def check_own_scale(path, source, camera):
                   says=f": with 1 units per metre, {wrong}\n")
 
 
-def record(source, name, recording_format):
-    """Its first 40 frames; returns the folder of the recording."""
+def record(source, name, recording_format, frames=40):
+    """Its first frames; returns the folder of the recording."""
     folder = f"{harness.SCRATCH}/{name}"
-    harness.Daemon(source, "--frames", "40", "--set", "recorder.folder=" + folder, "--set",
+    harness.Daemon(source, "--frames", str(frames), "--set", "recorder.folder=" + folder, "--set",
                    "recorder.start=" + name, "--set", "recorder.format=" + recording_format,
-                   "--set", "recorder.queue_frames=40", collect=False).wait()
+                   "--set", f"recorder.queue_frames={frames}", "--set",
+                   "tracker.iterations=1,1,1", collect=False).wait()
     return folder
+
+
+def check_two_cameras(path):
+    """Recordings that tell no serial number, of cameras of the same intrinsics."""
+    logs = []
+    for camera in "1", "2":
+        source = LEARN.replace("camera=1", f"camera={camera},seed={camera}")
+        folder = record(source, "camera" + camera, "klg", 300)
+        logs += ["klg:" + name for name in glob.glob(folder + "/*.klg")]
+    calibrate(*logs, "-o", path, code=1, says="they seem to be of two cameras")
 
 
 def scenario():
@@ -168,6 +179,7 @@ def scenario():
     check_judged(path)
     check_twice(path + "2")
     check_scale(path + "2")
+    check_two_cameras(path + "2")
 
     without_m, _ = ate_m()
     with_m, daemon = ate_m("--set", "camera.field=" + path)
