@@ -432,6 +432,7 @@ int track_repeat(struct track *track, int64_t time_ns, struct track_result *out)
         track->pose_time_ns = time_ns;
     }
     *out = track->last;
+    track->T_told = out->T_odom_camera; // it may be a prediction by now
     out->n_iterations = 0;
     out->new_keyframe = false;
     memset(out->stage_us, 0, sizeof out->stage_us);

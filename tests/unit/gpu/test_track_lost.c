@@ -251,6 +251,28 @@ static void a_lost_frame_keeps_the_last_pose(void **state)
     assert_true(track_newest_frame(track) == NULL);
 }
 
+// Behind a frame that was dropped that is where it was expected, behind an image that came once
+// more the pose that it had: nothing told is taken back.
+static void a_lost_frame_repeats_what_was_told_last(void **state)
+{
+    (void)state;
+    for (int is_repeated = 0; is_repeated < 2; is_repeated++) {
+        struct track_result told, out;
+        begin(TRACK_REFERENCE_KEYFRAME);
+        like.n_pairs = 8000;
+        move(0.03, 0, 0, 0, 0, 0);
+        const struct track_result tracked = frame_after(0.03);
+        track_skip(track, now_ns += 30000000, &told);
+        near(told.T_odom_camera.t_m[0], tracked.T_odom_camera.t_m[0] + 0.03, 1e-9);
+        if (is_repeated)
+            assert_int_equal(track_repeat(track, now_ns += 30000000, &told), 0);
+        like.n_pairs = 0;
+        out = frame_after(0.03);
+        assert_int_equal(out.state, TRACK_STATE_LOST);
+        assert_at(&out, &told.T_odom_camera);
+    }
+}
+
 // Ten frames and a second in which it sees, but nothing it knows.
 static void it_starts_anew_after_a_while(void **state)
 {
@@ -307,6 +329,7 @@ int main(void)
         cmocka_unit_test(after_a_gap_all_must_be_held),
         cmocka_unit_test(nothing_is_known_before_the_first_frame),
         cmocka_unit_test(a_lost_frame_keeps_the_last_pose),
+        cmocka_unit_test(a_lost_frame_repeats_what_was_told_last),
         cmocka_unit_test(it_starts_anew_after_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
